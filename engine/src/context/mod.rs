@@ -1,0 +1,1 @@
+//! A sequence: token history and state; blocks, prefix reuse, checkpoints.

@@ -1,0 +1,1 @@
+//! The Generation object that joins context, backend, matcher and sampler.

@@ -1,0 +1,1 @@
+//! Batches from all runnable work of a model.
