@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Installs what the tests need, then runs all of them: the README's second command, and what CI runs.
+#
+#   scripts/test.sh             everything
+#   scripts/test.sh rust node   only these suites
+#   scripts/test.sh --list      what there is
+#
+# Made for Debian 12 and Ubuntu with Rust, Python and Node. Each suite's output also goes to
+# .cache/test/SUITE.log. The last line is `N passed, N failed, N skipped`; the exit status is 0 only if nothing
+# failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+exec </dev/null
+
+# The suites, in the order of running: name | how its log is counted | what it protects.
+suites='
+fmt    | exit  | formatting of the Rust code
+rust   | cargo | unit, integration and documentation tests of every crate; the GPU on software Vulkan
+c      | line  | the C ABI from C, under valgrind
+node   | node  | the Node package against the bridge process
+verify | line  | the engine against transformers (fixtures), through the lean command
+wasm   | line  | the engine in WebAssembly, run in Node, against the native build
+clippy | exit  | lints, with warnings as errors
+'
+
+# ---- the suites -----------------------------------------------------------------------------------------------
+
+suite_fmt() {
+  component rustfmt
+  cargo fmt --all --check
+}
+
+suite_clippy() {
+  component clippy
+  compiler
+  cargo clippy --workspace --all-targets -- -D warnings
+}
+
+suite_rust() {
+  compiler
+  scripts/apt-install.sh mesa-vulkan-drivers libvulkan1
+  scripts/fetch-model.sh
+  cargo test --workspace "${wasm_crates[@]/#/--exclude=}" --no-fail-fast
+}
+
+suite_c() {
+  compiler
+  scripts/apt-install.sh valgrind
+  scripts/fetch-model.sh
+  tests/c/run.sh
+}
+
+suite_node() {
+  compiler
+  cargo build -p lean-bridge
+  scripts/fetch-model.sh
+  cd hosts/node
+  [ ! -f package-lock.json ] || npm ci --no-audit --no-fund
+  node --test --test-reporter=tap
+}
+
+suite_verify() {
+  compiler
+  scripts/verify.sh
+}
+
+suite_wasm() {
+  compiler
+  tests/wasm/run.sh
+}
+
+# ---- what they share ------------------------------------------------------------------------------------------
+
+# Crates that only the wasm suite builds.
+wasm_crates=()
+
+# Ends a suite that cannot run here: it is named in the table, and counts as skipped.
+skip() { echo "SKIPPED: $*"; exit 77; }
+
+compiler() {
+  command -v cargo >/dev/null || { echo "Rust is missing: cargo is not on the PATH"; return 1; }
+  command -v cc >/dev/null && command -v c++ >/dev/null || scripts/apt-install.sh gcc g++ libc6-dev
+}
+
+component() {
+  cargo "${1/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$1" || skip "$1 is not to be had here"
+}
+
+# Each prints "passed failed skipped" of a log.
+count_exit() { echo "$((1 - ($2 != 0))) $(($2 != 0)) 0"; }
+count_cargo() { awk '/^test result:/ {p += $4; f += $6; s += $8} END {print p + 0, f + 0, s + 0}' "$1"; }
+count_node() { awk '/^# pass /{p = $3} /^# fail /{f = $3} /^# (skipped|todo) /{s += $3} END {print p + 0, f + 0, s + 0}' "$1"; }
+count_line() { awk '/^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ {p = $1; f = $3; s = $5} END {print p + 0, f + 0, s + 0}' "$1"; }
+
+rows=()
+total_passed=0 total_failed=0 total_skipped=0
+
+run_suite() {
+  local name=$1 counter=$2 about=$3 log=.cache/test/$1.log start=$SECONDS status passed failed skipped note=
+  printf '\n==== %s: %s\n' "$name" "$about"
+  ( set -euo pipefail; "suite_$name" ) 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  if [ "$status" = 77 ]; then
+    passed=0 failed=0 skipped=1 note=$(sed -n 's/^SKIPPED: /SKIPPED: /p' "$log" | tail -n 1)
+  else
+    read -r passed failed skipped < <("count_$counter" "$log" "$status")
+    # A suite may fail before or beside its tests, and one that ran nothing has proved nothing.
+    if [ "$status" != 0 ] && [ "$failed" = 0 ]; then failed=1 note="FAILED: exit status $status, see $log"; fi
+    if [ $((passed + failed)) = 0 ]; then failed=1 note="FAILED: ran no test"; fi
+  fi
+  total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed)) total_skipped=$((total_skipped + skipped))
+  rows+=("$(printf '%-8s %7d %7d %8d %6ds  %s' "$name" "$passed" "$failed" "$skipped" $((SECONDS - start)) "$note")")
+}
+
+# Software Vulkan, so that the GPU tests need no GPU and give the same everywhere.
+lavapipe() {
+  export VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.$(uname -m).json
+  export VK_ICD_FILENAMES=$VK_DRIVER_FILES
+  export WGPU_BACKEND=vulkan LP_NUM_THREADS=${LP_NUM_THREADS:-2} XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp}
+}
+
+main() {
+  local name counter about chosen=" $* "
+  if [ "${1:-}" = --list ]; then printf '%s' "${suites#?}"; exit 0; fi
+  for name in "$@"; do
+    grep -q "^$name " <<<"$suites" || { echo "no such suite: $name (scripts/test.sh --list)"; exit 2; }
+  done
+  mkdir -p .cache/test
+  lavapipe
+  [ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
+  export CARGO_TERM_COLOR=never
+  while IFS='|' read -r name counter about; do
+    name=${name// } counter=${counter// }
+    [ -n "$name" ] || continue
+    if [ $# -gt 0 ] && [[ $chosen != *" $name "* ]]; then continue; fi
+    run_suite "$name" "$counter" "${about# }"
+  done <<<"$suites"
+  printf '\n%-8s %7s %7s %8s %7s\n' suite passed failed skipped time
+  printf '%s\n' "${rows[@]}"
+  printf '\n%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"
+  [ "$total_failed" = 0 ]
+}
+
+main "$@"
