@@ -1,1 +1,100 @@
-//! placeholder
+//! The WGSL kernels of lean.
+//!
+//! Every file in `wgsl/` is one kernel with one entry point, `main`. The build script pastes its `#import`s,
+//! validates it with naga once for every combination of the values its `#const` lines list, and writes the
+//! result into this crate. At run time only `const` lines are put in front ([`Kernel::source`]). Binding 0 is a
+//! uniform struct, whose Rust twin is generated here; the others are storage buffers.
+//!
+//! [`twin`] says in plain loops what each kernel computes; tests compare the two on random shapes.
+#![deny(missing_docs)]
+
+pub mod twin;
+
+/// One `const` that the host specialises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Constant {
+    /// Name in the source.
+    pub name: &'static str,
+    /// WGSL type.
+    pub ty: &'static str,
+    /// The values with which the kernel was validated, as WGSL literals.
+    pub values: &'static [&'static str],
+}
+
+/// What a kernel expects at a binding index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// The parameter struct.
+    Uniform {
+        /// Its size.
+        bytes: u64,
+    },
+    /// A storage buffer that is read.
+    Read,
+    /// A storage buffer that is written.
+    ReadWrite,
+}
+
+/// A linked and validated kernel.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Name of the file and of the CPU twin.
+    pub name: &'static str,
+    /// WGSL without its specialised constants.
+    pub source: &'static str,
+    /// What [`Kernel::source`] has to be given.
+    pub constants: &'static [Constant],
+    /// By binding index of group 0.
+    pub bindings: &'static [Binding],
+}
+
+impl Kernel {
+    /// The WGSL of one variant. Every constant must be given once, with one of its validated values; the error
+    /// says which is not.
+    pub fn source(&self, constants: &[(&str, &str)]) -> Result<String, String> {
+        let mut text = String::new();
+        for c in self.constants {
+            let value = constants.iter().find(|(name, _)| *name == c.name).map(|(_, value)| *value);
+            match value {
+                Some(v) if c.values.contains(&v) => {
+                    text.push_str(&format!("const {}: {} = {v};\n", c.name, c.ty));
+                }
+                Some(v) => return Err(format!("{}: {} = {v} is not among {}", self.name, c.name, c.values.join(", "))),
+                None => return Err(format!("{}: {} is not given", self.name, c.name)),
+            }
+        }
+        if let Some((name, _)) = constants.iter().find(|(name, _)| self.constants.iter().all(|c| c.name != *name)) {
+            return Err(format!("{}: there is no constant {name}", self.name));
+        }
+        text.push_str(self.source);
+        Ok(text)
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/artifact.rs"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_put_in_front_and_checked() {
+        let text = ROPE.source(&[("HALVES", "true")]).unwrap();
+        assert!(text.starts_with("const HALVES: bool = true;\n"));
+        assert!(text.ends_with(ROPE.source));
+        for (constants, part) in [
+            (&[][..], "HALVES is not given"),
+            (&[("HALVES", "1")][..], "not among false, true"),
+            (&[("HALVES", "true"), ("X", "1")][..], "no constant X"),
+        ] {
+            assert!(ROPE.source(constants).unwrap_err().contains(part));
+        }
+    }
+
+    #[test]
+    fn twins_have_the_shaders_sizes() {
+        assert_eq!(MATMUL.bindings[0], Binding::Uniform { bytes: std::mem::size_of::<MatmulParams>() as u64 });
+        assert_eq!(std::mem::size_of::<Token>(), 16);
+        assert_eq!(KERNELS.len(), 10);
+    }
+}
