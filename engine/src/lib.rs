@@ -8,6 +8,7 @@ pub mod chat;
 pub mod constrain;
 pub mod context;
 mod error;
+mod facade;
 pub mod generate;
 pub mod gguf;
 pub mod model;
@@ -15,5 +16,13 @@ pub mod quant;
 pub mod schedule;
 pub mod tokenizer;
 
+pub use backend::SamplerParams;
 pub use cancel::CancelToken;
+pub use chat::Chat;
+pub use constrain::{Type, TypeSource};
+pub use context::{Block, Checkpoint, CheckpointInfo, Restore, Restored};
 pub use error::{Error, Result};
+pub use facade::{
+    BackendChoice, Context, Generation, LoadOptions, Model, ModelInfo, ModelPlan, Session, SessionOptions,
+};
+pub use generate::{Event, Finish, Output, Request, RequestOptions, Usage};

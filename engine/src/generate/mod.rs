@@ -1,1 +1,115 @@
 //! The Generation object that joins context, backend, matcher and sampler.
+
+mod prefill;
+mod random;
+mod request;
+mod run;
+mod text;
+
+pub use request::{Request, RequestOptions};
+pub(crate) use prefill::{advance, Advance};
+pub(crate) use run::{Resume, Run, RunDeps};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// The value is complete, or the model ended its text.
+    Complete,
+    /// A stop string was met (text only); it is not part of the text.
+    Stop,
+    /// The token budget was reached (text only).
+    Length,
+}
+
+impl Finish {
+    /// `complete`, `stop` or `length`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Finish::Complete => "complete",
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+        }
+    }
+}
+
+/// What happens while a value is generated, in order.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Context tokens run so far, of those that have to be run.
+    Prefill {
+        /// Run.
+        done: usize,
+        /// To run.
+        total: usize,
+    },
+    /// A token was added to the value.
+    Token {
+        /// Its id.
+        id: u32,
+        /// Text that became complete with it: whole UTF-8 characters, possibly none. Text that may turn out
+        /// to be the start of a stop string is held back.
+        text: String,
+        /// The type allowed nothing else, so no logits were looked at.
+        forced: bool,
+    },
+    /// Text that was held back and became final without a further token; only at the end.
+    Text {
+        /// The text.
+        text: String,
+    },
+}
+
+/// Counts and times of one generation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the context when the generation began.
+    pub prompt_tokens: usize,
+    /// Of those, tokens whose state was already there.
+    pub reused_tokens: usize,
+    /// Tokens chosen from logits.
+    pub sampled_tokens: usize,
+    /// Tokens that the type forced.
+    pub forced_tokens: usize,
+    /// Passes over the weights that this generation took part in.
+    pub passes: usize,
+    /// Seconds from the call to the first sampled token.
+    pub first_token_seconds: f64,
+    /// Seconds from the call to the end.
+    pub total_seconds: f64,
+}
+
+impl Usage {
+    /// Tokens of the value.
+    pub fn generated_tokens(&self) -> usize {
+        self.sampled_tokens + self.forced_tokens
+    }
+
+    /// Value tokens per second after the first sampled one; 0 where there is nothing to measure.
+    pub fn tokens_per_second(&self) -> f64 {
+        let seconds = self.total_seconds - self.first_token_seconds;
+        if seconds > 0.0 && self.generated_tokens() > 1 {
+            (self.generated_tokens() - 1) as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// A finished generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// The value; for text types a JSON string.
+    pub value: serde_json::Value,
+    /// The value's text as generated: compact JSON, or the plain text.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Finish,
+    /// Ids of the value.
+    pub tokens: Vec<u32>,
+    /// Counts and times.
+    pub usage: Usage,
+}

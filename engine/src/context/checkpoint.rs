@@ -1,0 +1,223 @@
+//! Physical exact continuations: the tokens, the state they filled, and a value in progress.
+
+use super::file;
+use super::sequence::Sequence;
+use crate::backend::{Backend, StateImage, StateShape};
+use crate::error::{Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What has to be equal for a state to continue bit for bit.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Identity {
+    /// Of the model file.
+    pub fingerprint: u64,
+    /// Of the backend.
+    pub exactness_class: String,
+    /// Of the state.
+    pub shape: StateShape,
+}
+
+/// How a checkpoint may be restored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Restore {
+    /// Bit for bit, or [`Error::Incompatible`].
+    #[default]
+    Exact,
+    /// A state of another exactness class (another backend or kernel revision) is taken over; what follows
+    /// is within the 1e-3 gate, not bit-identical.
+    Convert,
+    /// Only the tokens are taken; the state is computed again.
+    Reprefill,
+}
+
+/// What a restore did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restored {
+    /// The state is shared with the checkpoint; nothing was copied.
+    Shared,
+    /// The state was copied in.
+    Imported,
+    /// The state of another exactness class was copied in.
+    Converted,
+    /// The tokens are pending and will be run again.
+    Reprefilled,
+}
+
+/// A point to continue from. Cheap to clone; outlives the session it came from; branches and chains.
+#[derive(Clone)]
+pub struct Checkpoint(Arc<Inner>);
+
+struct Inner {
+    identity: Identity,
+    tokens: Vec<u32>,
+    capacity: usize,
+    /// A value in progress, in the generation's own encoding.
+    resume: Option<Vec<u8>>,
+    state: State,
+}
+
+enum State {
+    /// In a backend, sharing pages with whatever it was taken from.
+    Live(Sequence),
+    /// On the host.
+    Host(StateImage),
+}
+
+/// What a checkpoint says about itself.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct CheckpointInfo {
+    /// Of the model file it belongs to.
+    pub fingerprint: u64,
+    /// Of the backend that made the state.
+    pub exactness_class: String,
+    /// Tokens in the sequence.
+    pub tokens: usize,
+    /// Tokens whose state is there; the rest run with the next step.
+    pub filled: usize,
+    /// Whether it was taken inside a value.
+    pub in_value: bool,
+    /// Bytes of raw state.
+    pub state_bytes: u64,
+}
+
+impl Checkpoint {
+    pub(crate) fn live(seq: Sequence, identity: Identity, resume: Option<Vec<u8>>) -> Self {
+        Checkpoint(Arc::new(Inner {
+            tokens: seq.tokens.clone(),
+            capacity: seq.capacity,
+            identity,
+            resume,
+            state: State::Live(seq),
+        }))
+    }
+
+    pub(crate) fn host(identity: Identity, tokens: Vec<u32>, capacity: usize, resume: Option<Vec<u8>>, image: StateImage) -> Self {
+        Checkpoint(Arc::new(Inner { identity, tokens, capacity, resume, state: State::Host(image) }))
+    }
+
+    /// Token ids of the sequence; enough to prefill again anywhere.
+    pub fn tokens(&self) -> &[u32] {
+        &self.0.tokens
+    }
+
+    /// What it is, without restoring it.
+    pub fn info(&self) -> Result<CheckpointInfo> {
+        let filled = match &self.0.state {
+            State::Live(seq) => seq.filled()?,
+            State::Host(image) => image.len,
+        };
+        let shape = &self.0.identity.shape;
+        Ok(CheckpointInfo {
+            fingerprint: self.0.identity.fingerprint,
+            exactness_class: self.0.identity.exactness_class.clone(),
+            tokens: self.0.tokens.len(),
+            filled,
+            in_value: self.0.resume.is_some(),
+            state_bytes: file::state_bytes(shape, filled),
+        })
+    }
+
+    /// A self-contained copy: format in `docs/checkpoint.md`.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let exported;
+        let image = match &self.0.state {
+            State::Live(seq) => {
+                exported = seq.export()?;
+                &exported
+            }
+            State::Host(image) => image,
+        };
+        file::encode(&file::Parts {
+            identity: &self.0.identity,
+            tokens: &self.0.tokens,
+            capacity: self.0.capacity,
+            resume: self.0.resume.as_deref(),
+            image,
+        })
+    }
+
+    /// From [`Checkpoint::to_bytes`]. Every byte is covered by a checksum; whether it belongs to a model is
+    /// checked when it is restored.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        file::decode(bytes)
+    }
+
+    /// Writes the bytes to a temporary file beside `path`, syncs and renames it, so that `path` is always
+    /// either the old file or the whole new one. Returns the bytes written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
+        let bytes = self.to_bytes()?;
+        file::write_atomically(path.as_ref(), &bytes)?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Reads a file written by [`Checkpoint::save`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path)
+            .map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// A sequence in `backend` that continues here, and how it came about.
+    pub(crate) fn restore(
+        &self,
+        backend: &Arc<dyn Backend>,
+        own: &Identity,
+        policy: Restore,
+        capacity: Option<usize>,
+        vocab: usize,
+    ) -> Result<(Sequence, Option<Vec<u8>>, Restored)> {
+        let inner = &*self.0;
+        let capacity = capacity.unwrap_or(inner.capacity);
+        self.check(own, policy, capacity, vocab)?;
+        let tokens = inner.tokens.clone();
+        let same_class = own.exactness_class == inner.identity.exactness_class;
+        let imported = if same_class { Restored::Imported } else { Restored::Converted };
+        let (seq, how) = match (&inner.state, policy) {
+            (_, Restore::Reprefill) => {
+                let mut seq = Sequence::new(backend, capacity)?;
+                seq.tokens = tokens;
+                (seq, Restored::Reprefilled)
+            }
+            (State::Live(seq), _) if seq.lives_in(backend) => {
+                let mut seq = seq.fork()?;
+                seq.capacity = capacity;
+                (seq, Restored::Shared)
+            }
+            (State::Live(seq), _) => (Sequence::import(backend, &seq.export()?, tokens, capacity)?, imported),
+            (State::Host(image), _) => (Sequence::import(backend, image, tokens, capacity)?, imported),
+        };
+        Ok((seq, inner.resume.clone(), how))
+    }
+
+    fn check(&self, own: &Identity, policy: Restore, capacity: usize, vocab: usize) -> Result<()> {
+        let identity = &self.0.identity;
+        let incompatible = |what: &str, expected: String, found: String| {
+            Err(Error::Incompatible { what: what.into(), expected, found })
+        };
+        if identity.fingerprint != own.fingerprint {
+            let [expected, found] = [own, identity].map(|i| format!("{:016x}", i.fingerprint));
+            return incompatible("model fingerprint", expected, found);
+        }
+        if policy == Restore::Exact && identity.exactness_class != own.exactness_class {
+            return incompatible("exactness class", own.exactness_class.clone(), identity.exactness_class.clone());
+        }
+        if policy != Restore::Reprefill && identity.shape != own.shape {
+            return incompatible("state layout", format!("{:?}", own.shape), format!("{:?}", identity.shape));
+        }
+        if self.0.tokens.len() > capacity {
+            return Err(Error::ContextOverflow { needed: self.0.tokens.len(), available: capacity });
+        }
+        if let Some(id) = self.0.tokens.iter().find(|id| **id as usize >= vocab) {
+            return Err(Error::bad_checkpoint("tokens", format!("id {id} is not in the vocabulary of {vocab} ids")));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoint").field("tokens", &self.0.tokens.len()).finish_non_exhaustive()
+    }
+}

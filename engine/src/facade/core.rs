@@ -1,0 +1,95 @@
+//! What all sessions of a model share.
+
+use super::model::ModelInfo;
+use crate::backend::{Backend, Mask};
+use crate::chat::ChatTemplate;
+use crate::constrain::Vocabulary;
+use crate::context::{Block, BlockEncoder, Identity, Sequence};
+use crate::error::{Error, Result};
+use crate::generate::RunDeps;
+use crate::schedule::Scheduler;
+use crate::tokenizer::Tokenizer;
+use std::sync::{Arc, OnceLock};
+
+/// An immutable loaded model.
+pub(super) struct Core {
+    pub info: ModelInfo,
+    pub identity: Identity,
+    pub tokenizer: Arc<Tokenizer>,
+    /// Absent where the file has none; a template that does not compile says so when it is used.
+    pub template: Option<Result<ChatTemplate>>,
+    pub backend: Arc<dyn Backend>,
+    pub scheduler: Scheduler,
+    pub text_mask: Mask,
+    /// Built with the first constrained type: loading a model for plain text should not wait for it.
+    vocabulary: OnceLock<Result<Vocabulary>>,
+}
+
+impl Core {
+    pub fn new(
+        info: ModelInfo,
+        identity: Identity,
+        tokenizer: Arc<Tokenizer>,
+        template: Option<Result<ChatTemplate>>,
+        backend: Arc<dyn Backend>,
+    ) -> Self {
+        Core {
+            text_mask: text_mask(&tokenizer, info.vocab_size),
+            scheduler: Scheduler::new(backend.clone()),
+            info,
+            identity,
+            tokenizer,
+            template,
+            backend,
+            vocabulary: OnceLock::new(),
+        }
+    }
+
+    pub fn run_deps(&self) -> Result<RunDeps<'_>> {
+        let vocabulary = self.vocabulary.get_or_init(|| Vocabulary::new(self.tokenizer.clone(), self.info.vocab_size));
+        Ok(RunDeps {
+            scheduler: &self.scheduler,
+            tokenizer: &self.tokenizer,
+            vocabulary: vocabulary.as_ref().map_err(Error::clone)?,
+            text_mask: &self.text_mask,
+        })
+    }
+
+    pub fn encoder(&self, blocks: &[Block]) -> Result<BlockEncoder<'_>> {
+        let template = match &self.template {
+            Some(Ok(template)) => Some(template),
+            Some(Err(e)) if blocks.iter().any(|b| matches!(b, Block::Chat(_))) => return Err(e.clone()),
+            _ => None,
+        };
+        Ok(BlockEncoder { tokenizer: &self.tokenizer, template, vocab: self.info.vocab_size })
+    }
+
+    pub fn sequence(&self, capacity: usize) -> Result<Sequence> {
+        Sequence::new(&self.backend, capacity)
+    }
+
+    /// The context that a session gets: what was asked for, within what the model was made for.
+    pub fn capacity(&self, asked: Option<usize>) -> Result<usize> {
+        match asked {
+            None => Ok(self.info.context_length),
+            Some(0) => Err(Error::invalid("context", "must be at least 1 token")),
+            Some(n) if n > self.info.context_length => Err(Error::invalid(
+                "context",
+                format!("{n} tokens; this model was made for at most {}", self.info.context_length),
+            )),
+            Some(n) => Ok(n),
+        }
+    }
+}
+
+/// Everything that is text, and what ends it. Other control tokens are never part of a value.
+fn text_mask(tokenizer: &Tokenizer, vocab: usize) -> Mask {
+    let mut words = vec![0u32; vocab.div_ceil(32)];
+    for id in 0..vocab as u32 {
+        let text = !tokenizer.is_control(id) && !tokenizer.bytes(id).is_empty();
+        if text || tokenizer.eos_ids().contains(&id) {
+            words[id as usize / 32] |= 1 << (id % 32);
+        }
+    }
+    Mask { words }
+}

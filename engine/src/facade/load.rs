@@ -1,0 +1,232 @@
+//! Opening a model: from a file, bytes or a reader to weights in a backend.
+
+use super::core::Core;
+use super::model::{Model, ModelInfo};
+use crate::backend::{cpu, Backend, Progress, StateShape, WeightSource};
+use crate::cancel::CancelToken;
+use crate::chat::ChatTemplate;
+use crate::context::Identity;
+use crate::error::{Error, Result};
+use crate::gguf::{Gguf, Value};
+use crate::model::plan::{Plan, TensorSpec};
+use crate::tokenizer::Tokenizer;
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a model runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// The best that can run this model here. Until the GPU backend keeps weights quantised this is the CPU.
+    #[default]
+    Auto,
+    /// CPU threads.
+    Cpu,
+    /// A GPU through wgpu.
+    Gpu,
+}
+
+impl std::str::FromStr for BackendChoice {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        match s {
+            "auto" => Ok(BackendChoice::Auto),
+            "cpu" => Ok(BackendChoice::Cpu),
+            "gpu" => Ok(BackendChoice::Gpu),
+            other => Err(Error::invalid("backend", format!("{other:?} is not one of auto, cpu, gpu"))),
+        }
+    }
+}
+
+/// Called while weights load with bytes done and bytes in total.
+pub type ProgressFn = Box<dyn FnMut(u64, u64) + Send>;
+
+/// Choices made at load.
+#[derive(Default)]
+pub struct LoadOptions {
+    /// Where the model runs.
+    pub backend: BackendChoice,
+    /// CPU threads; 0 is the number of cores the process may use.
+    pub threads: usize,
+    /// Use the portable CPU kernels, whose results are the same on every machine, wasm included.
+    pub portable: bool,
+    /// Map the file instead of reading it. The caller promises that nobody truncates it meanwhile: the
+    /// operating system would kill the process.
+    pub mmap: bool,
+    /// Part of a GPU adapter's name.
+    pub adapter: Option<String>,
+    /// Accept software GPU adapters.
+    pub allow_software_gpu: bool,
+    /// Progress.
+    pub progress: Option<ProgressFn>,
+    /// Cancels the load between tensors.
+    pub cancel: CancelToken,
+}
+
+/// What a model file asks for, known before any weight is read.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ModelPlan {
+    /// `general.architecture`.
+    pub architecture: String,
+    /// `general.name`, or empty.
+    pub name: String,
+    /// Elements of all tensors.
+    pub parameters: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of weights, about what the CPU backend will hold.
+    pub weight_bytes: u64,
+    /// Bytes of state a token takes.
+    pub state_bytes_per_token: u64,
+    /// Positions that the model was made for.
+    pub context_length: usize,
+    /// Number of logits.
+    pub vocab_size: usize,
+    /// Number of layers.
+    pub layers: usize,
+}
+
+impl ModelPlan {
+    /// What an open file asks for; unsupported models are refused here already.
+    pub fn new(gguf: &Gguf) -> Result<Self> {
+        Ok(Self::of(gguf, &crate::model::plan(gguf)?))
+    }
+
+    fn of(gguf: &Gguf, plan: &Plan) -> Self {
+        let shape = StateShape::new(plan);
+        ModelPlan {
+            architecture: text(gguf, "general.architecture"),
+            name: text(gguf, "general.name"),
+            parameters: plan.tensors.iter().map(|t| (t.rows * t.cols) as u64).sum(),
+            file_bytes: gguf.file_bytes,
+            weight_bytes: plan.tensors.iter().map(tensor_bytes).sum(),
+            state_bytes_per_token: (shape.page_elems() * 4 / crate::backend::PAGE_TOKENS) as u64,
+            context_length: plan.context_length,
+            vocab_size: plan.vocab,
+            layers: plan.layers.len(),
+        }
+    }
+}
+
+fn text(gguf: &Gguf, key: &str) -> String {
+    match gguf.metadata.pairs.get(key) {
+        Some(Value::String(s)) => s.clone(),
+        _ => String::new(),
+    }
+}
+
+fn tensor_bytes(spec: &TensorSpec) -> u64 {
+    (spec.rows * spec.cols / spec.dtype.block_elems() * spec.dtype.block_bytes()) as u64
+}
+
+/// Gives a backend one tensor at a time.
+struct GgufWeights<'a>(&'a mut Gguf);
+
+impl WeightSource for GgufWeights<'_> {
+    fn read(&mut self, spec: &TensorSpec) -> Result<Cow<'_, [u8]>> {
+        self.0.read(&spec.name)
+    }
+}
+
+impl Model {
+    /// Loads a GGUF file.
+    pub fn load(path: impl AsRef<Path>, options: LoadOptions) -> Result<Self> {
+        Self::from_gguf(Gguf::open(path.as_ref(), options.mmap)?, options)
+    }
+
+    /// Loads from bytes in memory.
+    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: LoadOptions) -> Result<Self> {
+        Self::from_gguf(Gguf::from_bytes(bytes.into())?, options)
+    }
+
+    /// Loads from any reader; one tensor is read at a time.
+    pub fn from_reader(reader: impl std::io::Read + std::io::Seek + Send + 'static, options: LoadOptions) -> Result<Self> {
+        Self::from_gguf(Gguf::from_reader(Box::new(reader))?, options)
+    }
+
+    /// What a file asks for, without reading its weights.
+    pub fn plan(path: impl AsRef<Path>) -> Result<ModelPlan> {
+        ModelPlan::new(&Gguf::open(path.as_ref(), false)?)
+    }
+
+    /// Loads an open file.
+    pub fn from_gguf(mut gguf: Gguf, mut options: LoadOptions) -> Result<Self> {
+        options.cancel.check()?;
+        let plan = crate::model::plan(&gguf)?;
+        let tokenizer = Arc::new(Tokenizer::from_gguf(&gguf.metadata)?);
+        if tokenizer.vocab_size() > plan.vocab {
+            return Err(Error::bad_model(
+                "tokenizer.ggml.tokens",
+                format!("{} tokens, but the embedding has {} rows", tokenizer.vocab_size(), plan.vocab),
+            ));
+        }
+        let template = chat_template(&gguf, &tokenizer);
+        let fingerprint = gguf.fingerprint()?;
+        let asked = ModelPlan::of(&gguf, &plan);
+        // From here on only tensors are read; the metadata holds a second copy of the vocabulary.
+        gguf.metadata = Default::default();
+        let (cancel, mut callback) = (options.cancel.clone(), options.progress.take());
+        let mut progress = |done: u64, total: u64| {
+            if let Some(callback) = &mut callback {
+                callback(done, total);
+            }
+            cancel.check()
+        };
+        let backend = load_backend(plan, &mut GgufWeights(&mut gguf), &options, &mut progress)?;
+        let info = ModelInfo::new(asked, &backend.info(), fingerprint, &tokenizer, template.is_some());
+        let identity = Identity {
+            fingerprint,
+            exactness_class: backend.info().exactness_class,
+            shape: backend.shape().clone(),
+        };
+        Ok(Model(Arc::new(Core::new(info, identity, tokenizer, template, backend))))
+    }
+}
+
+fn chat_template(gguf: &Gguf, tokenizer: &Tokenizer) -> Option<Result<ChatTemplate>> {
+    let source = match gguf.metadata.pairs.get("tokenizer.chat_template") {
+        Some(Value::String(source)) => source,
+        _ => return None,
+    };
+    let name = |id: Option<u32>| id.map(|id| String::from_utf8_lossy(tokenizer.bytes(id)).into_owned()).unwrap_or_default();
+    Some(ChatTemplate::new(source, &name(tokenizer.bos()), &name(tokenizer.eos_ids().first().copied())))
+}
+
+fn load_backend(
+    plan: Plan,
+    weights: &mut dyn WeightSource,
+    options: &LoadOptions,
+    progress: Progress<'_>,
+) -> Result<Arc<dyn Backend>> {
+    match options.backend {
+        BackendChoice::Auto | BackendChoice::Cpu => {
+            let cpu = cpu::CpuOptions { threads: options.threads, portable: options.portable };
+            cpu::CpuBackend::load(plan, weights, &cpu, progress)?;
+            Err(Error::Internal("the CPU backend is not there yet".into()))
+        }
+        BackendChoice::Gpu => load_gpu(plan, weights, options, progress),
+    }
+}
+
+#[cfg(feature = "gpu")]
+fn load_gpu(
+    plan: Plan,
+    weights: &mut dyn WeightSource,
+    options: &LoadOptions,
+    progress: Progress<'_>,
+) -> Result<Arc<dyn Backend>> {
+    use crate::backend::gpu;
+    let gpu = gpu::GpuOptions { adapter: options.adapter.clone(), allow_software: options.allow_software_gpu };
+    gpu::GpuBackend::load(plan, weights, &gpu, progress)?;
+    Err(Error::Internal("the GPU backend is not there yet".into()))
+}
+
+#[cfg(not(feature = "gpu"))]
+fn load_gpu(
+    _plan: Plan,
+    _weights: &mut dyn WeightSource,
+    _options: &LoadOptions,
+    _progress: Progress<'_>,
+) -> Result<Arc<dyn Backend>> {
+    Err(Error::Device { reason: "this build has no GPU backend; use the CPU".into() })
+}

@@ -1,0 +1,12 @@
+//! The facade: what `ffi`, the bridge, the command line and the web package see.
+
+mod core;
+mod generation;
+mod load;
+mod model;
+mod session;
+
+pub use generation::Generation;
+pub use load::{BackendChoice, LoadOptions, ModelPlan};
+pub use model::{Context, Model, ModelInfo};
+pub use session::{Session, SessionOptions};

@@ -1,0 +1,166 @@
+//! A loaded model: immutable, shared, usable from many threads.
+
+use super::core::Core;
+use super::load::ModelPlan;
+use super::session::{Session, SessionOptions};
+use crate::backend::BackendInfo;
+use crate::chat::Chat;
+use crate::context::{Block, Checkpoint, Restore};
+use crate::error::Result;
+use crate::generate::{Output, Request};
+use crate::schedule::SchedulerStats;
+use crate::tokenizer::{Specials, Tokenizer};
+use std::sync::Arc;
+
+/// A loaded model. Cloning shares it.
+#[derive(Clone)]
+pub struct Model(pub(super) Arc<Core>);
+
+/// What a loaded model says about itself.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ModelInfo {
+    /// `general.architecture`.
+    pub architecture: String,
+    /// `general.name`, or empty.
+    pub name: String,
+    /// Elements of all tensors.
+    pub parameters: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of weights that the backend holds.
+    pub weight_bytes: u64,
+    /// Bytes of state a token takes.
+    pub state_bytes_per_token: u64,
+    /// Positions that the model was made for: the default and the largest context of a session.
+    pub context_length: usize,
+    /// Number of logits.
+    pub vocab_size: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// `cpu` or `gpu`.
+    pub backend: String,
+    /// CPU features and threads, or the adapter's name.
+    pub device: String,
+    /// Results are comparable bit for bit only within one class.
+    pub exactness_class: String,
+    /// Content-derived identity of the file; a checkpoint names it.
+    pub fingerprint: String,
+    /// Beginning-of-sequence id, if there is one.
+    pub bos: Option<u32>,
+    /// Ids that end a generation.
+    pub eos: Vec<u32>,
+    /// Whether the file has a chat template.
+    pub has_chat_template: bool,
+}
+
+impl ModelInfo {
+    pub(super) fn new(plan: ModelPlan, backend: &BackendInfo, fingerprint: u64, tokenizer: &Tokenizer, chat: bool) -> Self {
+        ModelInfo {
+            architecture: plan.architecture,
+            name: plan.name,
+            parameters: plan.parameters,
+            file_bytes: plan.file_bytes,
+            weight_bytes: backend.weight_bytes,
+            state_bytes_per_token: plan.state_bytes_per_token,
+            context_length: plan.context_length,
+            vocab_size: plan.vocab_size,
+            layers: plan.layers,
+            backend: backend.kind.to_string(),
+            device: backend.description.clone(),
+            exactness_class: backend.exactness_class.clone(),
+            fingerprint: format!("{fingerprint:016x}"),
+            bos: tokenizer.bos(),
+            eos: tokenizer.eos_ids().to_vec(),
+            has_chat_template: chat,
+        }
+    }
+}
+
+/// An ordered context: a checkpoint, then blocks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Context<'a> {
+    /// Where to continue from.
+    pub checkpoint: Option<&'a Checkpoint>,
+    /// What follows.
+    pub blocks: &'a [Block],
+}
+
+impl Model {
+    /// What it is and where it runs.
+    pub fn info(&self) -> &ModelInfo {
+        &self.0.info
+    }
+
+    /// Its tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.0.tokenizer
+    }
+
+    /// An empty session.
+    pub fn session(&self, options: SessionOptions) -> Result<Session> {
+        let capacity = self.0.capacity(options.context)?;
+        Session::new(self.clone(), self.0.sequence(capacity)?, None, None)
+    }
+
+    /// A session that continues from a checkpoint; what was done is in [`Session::restored`].
+    pub fn restore(&self, checkpoint: &Checkpoint, policy: Restore) -> Result<Session> {
+        self.restore_with(checkpoint, policy, SessionOptions::default())
+    }
+
+    /// The same with a context of the caller's choice.
+    pub fn restore_with(&self, checkpoint: &Checkpoint, policy: Restore, options: SessionOptions) -> Result<Session> {
+        let core = &self.0;
+        let capacity = options.context.map(|n| core.capacity(Some(n))).transpose()?;
+        let (seq, resume, how) =
+            checkpoint.restore(&core.backend, &core.identity, policy, capacity, core.info.vocab_size)?;
+        Session::new(self.clone(), seq, resume, Some(how))
+    }
+
+    /// An ordered context in, a value out. Nothing is kept but what the caller checkpoints.
+    pub fn generate(&self, context: Context<'_>, request: &Request) -> Result<Output> {
+        let mut session = match context.checkpoint {
+            Some(checkpoint) => self.restore(checkpoint, Restore::Exact)?,
+            None => self.session(SessionOptions::default())?,
+        };
+        session.append_with(context.blocks, &request.cancel, |_, _| {})?;
+        session.generate(request)?.finish()
+    }
+
+    /// Ids of blocks as they would start a context.
+    pub fn tokenize(&self, blocks: &[Block]) -> Result<Vec<u32>> {
+        self.0.encoder(blocks)?.context(blocks)
+    }
+
+    /// Number of tokens of blocks as they would start a context.
+    pub fn count_tokens(&self, blocks: &[Block]) -> Result<usize> {
+        Ok(self.tokenize(blocks)?.len())
+    }
+
+    /// Ids of a text, without BOS.
+    pub fn encode(&self, text: &str, specials: Specials) -> Result<Vec<u32>> {
+        self.0.tokenizer.encode(text, specials)
+    }
+
+    /// Text of ids; bytes that are no UTF-8 become U+FFFD.
+    pub fn decode(&self, ids: &[u32], keep_control: bool) -> String {
+        self.0.tokenizer.decode(ids, keep_control)
+    }
+
+    /// A conversation as text, byte for byte transformers' `apply_chat_template`.
+    pub fn render_chat(&self, chat: &Chat) -> Result<String> {
+        // Trusted, so that no literal is marked.
+        let chat = Chat { trusted: true, ..chat.clone() };
+        let block = [Block::Chat(chat.clone())];
+        Ok(self.0.encoder(&block)?.render(&chat)?.text)
+    }
+
+    /// Passes over the weights, and how much work shared them.
+    pub fn stats(&self) -> SchedulerStats {
+        self.0.scheduler.stats()
+    }
+
+    /// Bytes of state of all sessions and checkpoints of this model, shared pages counted once.
+    pub fn state_bytes(&self) -> u64 {
+        self.0.backend.state_bytes()
+    }
+}

@@ -1,0 +1,246 @@
+//! One sequence: appended to, generated from, forked, checkpointed.
+
+use super::generation::Generation;
+use super::model::Model;
+use crate::backend::Logits;
+use crate::cancel::CancelToken;
+use crate::context::{Block, Checkpoint, Restored, Sequence};
+use crate::error::{Error, Result};
+use crate::generate::{advance, Advance, Request, Resume, Run};
+
+/// Choices made when a session is opened.
+#[derive(Debug, Clone, Default)]
+pub struct SessionOptions {
+    /// Most tokens the session may hold; `None` is the model's context length. State is allocated as it grows.
+    pub context: Option<usize>,
+}
+
+/// One sequence. `Send`, used by one thread at a time. A call that fails or is cancelled leaves it exactly
+/// as it was before.
+pub struct Session {
+    pub(super) model: Model,
+    pub(super) seq: Sequence,
+    /// A value in progress, if this session came from a checkpoint taken inside one.
+    pub(super) suspended: Option<Resume>,
+    restored: Option<Restored>,
+}
+
+impl Session {
+    pub(super) fn new(model: Model, seq: Sequence, resume: Option<Vec<u8>>, restored: Option<Restored>) -> Result<Self> {
+        let suspended = resume.as_deref().map(Resume::from_bytes).transpose()?;
+        Ok(Session { model, seq, suspended, restored })
+    }
+
+    /// The model it belongs to.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Ids of the sequence.
+    pub fn tokens(&self) -> &[u32] {
+        &self.seq.tokens
+    }
+
+    /// Most tokens it may hold.
+    pub fn capacity(&self) -> usize {
+        self.seq.capacity
+    }
+
+    /// What the restore did that this session came from.
+    pub fn restored(&self) -> Option<Restored> {
+        self.restored
+    }
+
+    /// Adds blocks and runs all of their tokens but the last, which runs with the next step.
+    pub fn append(&mut self, blocks: &[Block]) -> Result<()> {
+        self.append_with(blocks, &CancelToken::new(), |_, _| {})
+    }
+
+    /// The same, cancellable, with progress in tokens (done, total).
+    pub fn append_with(&mut self, blocks: &[Block], cancel: &CancelToken, progress: impl FnMut(usize, usize)) -> Result<()> {
+        let encoder = self.model.0.encoder(blocks)?;
+        let ids = match self.seq.tokens.is_empty() {
+            true => encoder.context(blocks)?,
+            false => encoder.continuation(blocks)?,
+        };
+        let mut tokens = self.seq.tokens.clone();
+        tokens.extend(ids);
+        self.replace(self.seq.fork()?, tokens, cancel, progress)
+    }
+
+    /// Makes the context exactly these blocks. The longest common prefix with the present context keeps its
+    /// state; returns the number of tokens that did not have to be run again.
+    pub fn set_context(&mut self, blocks: &[Block]) -> Result<usize> {
+        self.set_context_with(blocks, &CancelToken::new(), |_, _| {})
+    }
+
+    /// The same, cancellable, with progress in tokens (done, total).
+    pub fn set_context_with(
+        &mut self,
+        blocks: &[Block],
+        cancel: &CancelToken,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<usize> {
+        let tokens = self.model.0.encoder(blocks)?.context(blocks)?;
+        let common = self.seq.tokens.iter().zip(&tokens).take_while(|(a, b)| a == b).count();
+        let mut seq = self.seq.fork()?;
+        // The last token stays pending, since its logits are wanted.
+        seq.truncate(common.min(tokens.len() - 1))?;
+        let reused = seq.filled()?;
+        self.replace(seq, tokens, cancel, progress)?;
+        Ok(reused)
+    }
+
+    /// Runs `seq` up to the last of `tokens` and makes it this session's sequence.
+    fn replace(
+        &mut self,
+        mut seq: Sequence,
+        tokens: Vec<u32>,
+        cancel: &CancelToken,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<()> {
+        if tokens.len() > seq.capacity {
+            return Err(Error::ContextOverflow { needed: tokens.len(), available: seq.capacity });
+        }
+        seq.tokens = tokens;
+        let (first, end) = (seq.filled()?, seq.tokens.len() - 1);
+        let mut filled = first;
+        while filled < end {
+            if let Advance::Last(done) = advance(&seq, end, Logits::None, &self.model.0.scheduler, cancel, None)? {
+                self.model.0.scheduler.discard(done);
+            }
+            filled = seq.filled()?;
+            progress(filled - first, end - first);
+        }
+        cancel.check()?;
+        self.seq = seq;
+        self.suspended = None;
+        Ok(())
+    }
+
+    /// Starts a value after the present context. Nothing of it is part of the session until it is finished.
+    pub fn generate(&mut self, request: &Request) -> Result<Generation<&mut Session>> {
+        let run = self.start(request)?;
+        Ok(Generation::new(self, run))
+    }
+
+    /// The same, owning the session; [`Generation::finish`] and [`Generation::abandon`] give it back.
+    pub fn into_generation(self, request: &Request) -> Result<Generation<Session>, (Session, Error)> {
+        match self.start(request) {
+            Ok(run) => Ok(Generation::new(self, run)),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn start(&self, request: &Request) -> Result<Run> {
+        let mut seq = self.seq.fork()?;
+        if seq.tokens.is_empty() {
+            seq.tokens = self.model.0.encoder(&[])?.context(&[])?;
+        }
+        Run::new(&self.model.0.run_deps()?, seq, request.clone())
+    }
+
+    /// Whether this session came from a checkpoint taken inside a value that can be continued.
+    pub fn can_resume(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// Continues the value that the checkpoint was taken in: its remaining events, and the whole value at
+    /// the end. `cancel` replaces the original request's.
+    pub fn resume(&mut self, cancel: CancelToken) -> Result<Generation<&mut Session>> {
+        let run = self.continue_run(cancel)?;
+        Ok(Generation::new(self, run))
+    }
+
+    /// The same, owning the session.
+    pub fn into_resumed(self, cancel: CancelToken) -> Result<Generation<Session>, (Session, Error)> {
+        match self.continue_run(cancel) {
+            Ok(run) => Ok(Generation::new(self, run)),
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn continue_run(&self, cancel: CancelToken) -> Result<Run> {
+        let resume = self.suspended.clone().ok_or_else(|| {
+            Error::invalid("resume", "this session's checkpoint was not taken inside a value; use generate")
+        })?;
+        let mut request = Request::from_parts(resume.ty.clone(), resume.options.clone())?;
+        request.cancel = cancel;
+        Run::resume(&self.model.0.run_deps()?, self.seq.fork()?, request, resume)
+    }
+
+    /// A point to continue from. Shares pages with the session; takes microseconds at any length.
+    pub fn checkpoint(&self) -> Result<Checkpoint> {
+        let resume = self.suspended.as_ref().map(Resume::to_bytes).transpose()?;
+        Ok(Checkpoint::live(self.seq.fork()?, self.model.0.identity.clone(), resume))
+    }
+
+    /// A second session with the same content; shares pages until either writes.
+    pub fn fork(&self) -> Result<Session> {
+        Ok(Session {
+            model: self.model.clone(),
+            seq: self.seq.fork()?,
+            suspended: self.suspended.clone(),
+            restored: self.restored,
+        })
+    }
+
+    /// Keeps the first `len` tokens.
+    pub fn truncate(&mut self, len: usize) -> Result<()> {
+        if len > self.seq.tokens.len() {
+            let tokens = self.seq.tokens.len();
+            return Err(Error::invalid("len", format!("{len}, but the session has {tokens} tokens")));
+        }
+        let mut seq = self.seq.fork()?;
+        seq.truncate(len)?;
+        self.seq = seq;
+        self.suspended = None;
+        Ok(())
+    }
+
+    /// The token-level door: appends ids, runs everything pending and returns the last token's logits, `[vocab]`.
+    pub fn forward(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
+        let all = self.forward_rows(ids, Logits::Last { read: true })?;
+        all.into_iter().last().ok_or_else(|| Error::Internal("no logits came back".into()))
+    }
+
+    /// The same with the logits of every token that ran, `[vocab]` each.
+    pub fn forward_all(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>> {
+        self.forward_rows(ids, Logits::All)
+    }
+
+    fn forward_rows(&mut self, ids: &[u32], logits: Logits) -> Result<Vec<Vec<f32>>> {
+        let encoder = self.model.0.encoder(&[])?;
+        let ids = encoder.continuation(&[Block::Tokens(ids.to_vec())])?;
+        let mut seq = self.seq.fork()?;
+        let needed = seq.tokens.len() + ids.len();
+        if needed > seq.capacity {
+            return Err(Error::ContextOverflow { needed, available: seq.capacity });
+        }
+        seq.tokens.extend(ids);
+        let end = seq.tokens.len();
+        if seq.filled()? == end {
+            return Err(Error::invalid("ids", "no token is pending, so there is nothing to run"));
+        }
+        let (scheduler, cancel) = (&self.model.0.scheduler, CancelToken::new());
+        let vocab = self.model.0.info.vocab_size;
+        let mut rows = Vec::new();
+        loop {
+            // With `All` every chunk returns its rows, so each is asked for as if it were the last.
+            let to = match logits {
+                Logits::All => end.min(seq.filled()? + crate::schedule::MAX_BATCH_TOKENS),
+                _ => end,
+            };
+            if let Advance::Last(done) = advance(&seq, to, logits, scheduler, &cancel, None)? {
+                let output = scheduler.output(done)?;
+                rows.extend(output.logits.unwrap_or_default().chunks_exact(vocab).map(<[f32]>::to_vec));
+                if to == end {
+                    break;
+                }
+            }
+        }
+        self.seq = seq;
+        self.suspended = None;
+        Ok(rows)
+    }
+}
