@@ -1,8 +1,37 @@
 //! GGUF files: bytes, map or reader to metadata and tensor views.
+//!
+//! The reader is total: any input gives a [`Gguf`] or an error that names the field and its byte offset.
+//! Every count, length, offset, alignment, dimension and type is checked against the file's size before
+//! anything is allocated. The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
-use crate::error::{Error, Result};
-use crate::quant::DType;
+mod cursor;
+mod fingerprint;
+mod metadata;
+#[cfg(not(target_arch = "wasm32"))]
+mod native;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tensors;
+mod types;
+#[cfg(target_arch = "wasm32")]
+mod wasm;
+#[cfg(test)]
+pub(crate) mod write;
+
+#[cfg(not(target_arch = "wasm32"))]
+use native::open;
+#[cfg(target_arch = "wasm32")]
+use wasm::open;
+
+pub use metadata::{Metadata, Value};
+pub use tensors::TensorInfo;
+pub use types::type_name;
+
+use crate::error::{try_zeroed, Error, Result};
+use cursor::{shown, Cursor};
 use indexmap::IndexMap;
+use source::Source;
 use std::borrow::Cow;
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -11,48 +40,6 @@ use std::sync::Arc;
 /// Anything a model can be read from.
 pub trait ReadSeek: Read + Seek + Send {}
 impl<T: Read + Seek + Send> ReadSeek for T {}
-
-/// A metadata value. Arrays are homogeneous; long ones of strings or numbers keep their own variant.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
-pub enum Value {
-    Uint(u64),
-    Int(i64),
-    Float(f64),
-    Bool(bool),
-    String(String),
-    Strings(Vec<String>),
-    Uints(Vec<u64>),
-    Ints(Vec<i64>),
-    Floats(Vec<f32>),
-    Bools(Vec<bool>),
-    /// Nested arrays, bounded in depth.
-    Arrays(Vec<Value>),
-}
-
-/// The key-value section, in file order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Metadata {
-    /// All pairs.
-    pub pairs: IndexMap<String, Value>,
-}
-
-/// One entry of the tensor table, checked against the file.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TensorInfo {
-    /// Name.
-    pub name: String,
-    /// GGUF's type number; [`DType::from_gguf`] knows the ones the engine reads.
-    pub type_number: u32,
-    /// Type, if the engine reads it.
-    pub dtype: Option<DType>,
-    /// GGUF order: `ne[0]` is contiguous.
-    pub dims: Vec<u64>,
-    /// From the start of the file.
-    pub offset: u64,
-    /// Bytes; 0 for a type whose size is not known.
-    pub bytes: u64,
-}
 
 /// An open model file.
 pub struct Gguf {
@@ -64,27 +51,126 @@ pub struct Gguf {
     pub tensors: IndexMap<String, TensorInfo>,
     /// Bytes of the file.
     pub file_bytes: u64,
+    /// Bytes before the padding that precedes the tensor data.
+    header_bytes: u64,
+    source: Source,
 }
 
 impl Gguf {
-    /// Opens a file. With `mmap` the caller promises that nobody truncates it meanwhile.
-    pub fn open(_path: &Path, _mmap: bool) -> Result<Self> {
-        Err(Error::Internal("gguf is not there yet".into()))
+    /// Opens a file. With `mmap` the caller promises that nobody truncates it meanwhile: the operating system
+    /// kills a process that reads beyond the new end.
+    /// # Errors
+    /// [`Error::ModelIo`] when the file cannot be read, otherwise as [`Gguf::from_bytes`].
+    pub fn open(path: &Path, mmap: bool) -> Result<Self> {
+        Self::from_source(open(path, mmap)?)
     }
+
     /// From bytes in memory.
-    pub fn from_bytes(_bytes: Arc<[u8]>) -> Result<Self> {
-        Err(Error::Internal("gguf is not there yet".into()))
+    /// # Errors
+    /// [`Error::BadModel`] for what is damaged or malformed, [`Error::UnsupportedModel`] for another version
+    /// or byte order.
+    pub fn from_bytes(bytes: Arc<[u8]>) -> Result<Self> {
+        Self::from_source(Source::memory(bytes))
     }
-    /// From any reader.
-    pub fn from_reader(_reader: Box<dyn ReadSeek>) -> Result<Self> {
-        Err(Error::Internal("gguf is not there yet".into()))
+
+    /// From any reader; nothing but the header is read before a tensor is asked for.
+    /// # Errors
+    /// [`Error::ModelIo`] when reading fails, otherwise as [`Gguf::from_bytes`].
+    pub fn from_reader(reader: Box<dyn ReadSeek>) -> Result<Self> {
+        Self::from_source(Source::reader(reader, "from a reader".into())?)
     }
+
+    fn from_source(source: Source) -> Result<Self> {
+        let file_bytes = source.len();
+        let mut c = Cursor::new(&source);
+        let version = read_version(&mut c)?;
+        let tensor_count = c.u64("tensor count")?;
+        let pair_count = c.u64("metadata count")?;
+        let metadata = metadata::read(&mut c, pair_count)?;
+        let alignment = tensors::alignment(&metadata)?;
+        let tensors = tensors::read(&mut c, tensor_count, alignment, file_bytes)?;
+        let header_bytes = c.pos();
+        Ok(Gguf { version, metadata, tensors, file_bytes, header_bytes, source })
+    }
+
+    /// A tensor's entry in the table.
+    /// # Errors
+    /// [`Error::BadModel`] when there is none of that name.
+    pub fn tensor(&self, name: &str) -> Result<&TensorInfo> {
+        let missing = || Error::bad_model(format_args!("tensor {}", shown(name)), "missing from the file");
+        self.tensors.get(name).ok_or_else(missing)
+    }
+
     /// The bytes of one tensor; borrowed from a map or from memory, read into a fresh buffer otherwise.
-    pub fn read(&mut self, _name: &str) -> Result<Cow<'_, [u8]>> {
-        Err(Error::Internal("gguf is not there yet".into()))
+    /// # Errors
+    /// [`Error::BadModel`] when there is none of that name, [`Error::UnsupportedModel`] when its type's size is
+    /// not known, [`Error::ModelIo`] when reading fails.
+    pub fn read(&self, name: &str) -> Result<Cow<'_, [u8]>> {
+        let info = self.tensor(name)?;
+        let what = format!("tensor {}", shown(name));
+        if info.bytes == 0 {
+            return Err(Error::unsupported(what, format_args!("{} has no known size", info.type_name())));
+        }
+        let too_large = || Error::OutOfMemory { wanted: info.bytes, what: what.clone() };
+        let len = usize::try_from(info.bytes).map_err(|_| too_large())?;
+        if let Some(bytes) = self.source.as_slice() {
+            // The table's check has seen that the range lies in the file, hence in the address space.
+            let at = info.offset as usize;
+            return Ok(Cow::Borrowed(&bytes[at..at + len]));
+        }
+        let mut out = try_zeroed::<u8>(len, &what)?;
+        self.source.read_at(info.offset, &mut out)?;
+        Ok(Cow::Owned(out))
     }
-    /// Content-derived identity, cheap: the metadata and tensor table and samples of every tensor.
-    pub fn fingerprint(&mut self) -> Result<u64> {
-        Err(Error::Internal("gguf is not there yet".into()))
+
+    /// Content-derived identity, cheap: the metadata and tensor table and samples of every tensor. The same
+    /// for the same bytes whatever they are read from.
+    /// # Errors
+    /// [`Error::ModelIo`] when reading fails.
+    pub fn fingerprint(&self) -> Result<u64> {
+        fingerprint::fingerprint(&self.source, self.header_bytes, self.tensors.values())
     }
+}
+
+impl std::fmt::Debug for Gguf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gguf")
+            .field("version", &self.version)
+            .field("pairs", &self.metadata.pairs.len())
+            .field("tensors", &self.tensors.len())
+            .field("file_bytes", &self.file_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Magic and version, with a plain word for the files that people confuse with GGUF.
+fn read_version(c: &mut Cursor<'_>) -> Result<u32> {
+    if c.remaining() == 0 {
+        return Err(c.bad("magic", "the file is empty"));
+    }
+    let magic: [u8; 4] = c.array("magic")?;
+    match &magic {
+        b"GGUF" => {}
+        b"FUGG" => return Err(big_endian()),
+        b"lmgg" | b"fmgg" | b"tjgg" | b"algg" => {
+            return Err(Error::unsupported("magic at byte 0", "a model from before GGUF; convert it anew to GGUF"))
+        }
+        b"vers" => {
+            return Err(cursor::bad_at("magic", 0, "this is a Git LFS pointer, not the model; fetch the file itself"))
+        }
+        other => {
+            let found = other.escape_ascii();
+            return Err(cursor::bad_at("magic", 0, format_args!("found \"{found}\", expected \"GGUF\"; is it a .gguf file?")));
+        }
+    }
+    let version = c.u32("version")?;
+    match version {
+        2 | 3 => Ok(version),
+        v if v.swap_bytes() <= 0xffff => Err(big_endian()),
+        v => Err(Error::unsupported("version at byte 4", format_args!("GGUF version {v}; versions 2 and 3 are read"))),
+    }
+}
+
+fn big_endian() -> Error {
+    Error::unsupported("byte order", "a big-endian GGUF file; only little-endian ones are read")
 }

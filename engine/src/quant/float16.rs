@@ -1,0 +1,8 @@
+//! IEEE 754 binary16.
+
+pub const ELEMS: usize = 1;
+pub const BYTES: usize = 2;
+
+pub fn dequantize(block: &[u8; BYTES], out: &mut [f32; ELEMS]) {
+    out[0] = super::half_at(block, 0);
+}
