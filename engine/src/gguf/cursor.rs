@@ -84,7 +84,11 @@ impl<'a> Cursor<'a> {
         let n = self.u64(what)?;
         let most = self.remaining() / item_bytes.max(1);
         if n > most {
-            return Err(bad_at(what, at, format!("{n} items cannot fit into the {} bytes left", self.remaining())));
+            return Err(bad_at(
+                what,
+                at,
+                format!("{n} items cannot fit into the {} bytes left", self.remaining()),
+            ));
         }
         if n > limit {
             return Err(bad_at(what, at, format!("{n} items are more than the limit of {limit}")));
@@ -98,8 +102,9 @@ impl<'a> Cursor<'a> {
         let at = self.pos;
         let mut bytes = try_zeroed::<u8>(n, what)?;
         self.fill(&mut bytes, what)?;
-        String::from_utf8(bytes)
-            .map_err(|e| bad_at(what, at + e.utf8_error().valid_up_to() as u64, "the text is not valid UTF-8"))
+        String::from_utf8(bytes).map_err(|e| {
+            bad_at(what, at + e.utf8_error().valid_up_to() as u64, "the text is not valid UTF-8")
+        })
     }
 }
 

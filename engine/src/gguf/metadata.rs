@@ -75,7 +75,9 @@ impl Value {
     fn as_ints(&self) -> Option<Cow<'_, [i64]>> {
         match self {
             Value::Ints(v) => Some(Cow::Borrowed(v)),
-            Value::Uints(v) => v.iter().map(|&n| i64::try_from(n).ok()).collect::<Option<_>>().map(Cow::Owned),
+            Value::Uints(v) => {
+                v.iter().map(|&n| i64::try_from(n).ok()).collect::<Option<_>>().map(Cow::Owned)
+            }
             Value::Bools(v) => Some(Cow::Owned(v.iter().map(|&b| b.into()).collect())),
             _ => None,
         }
@@ -133,7 +135,12 @@ impl Metadata {
             |v| match v { Value::Floats(x) => Some(x.as_slice()), _ => None };
     }
 
-    fn typed<'a, T>(&'a self, key: &str, expected: &str, read: impl Fn(&'a Value) -> Option<T>) -> Result<Option<T>> {
+    fn typed<'a, T>(
+        &'a self,
+        key: &str,
+        expected: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>> {
         let Some(value) = self.pairs.get(key) else { return Ok(None) };
         match read(value) {
             Some(v) => Ok(Some(v)),
@@ -143,7 +150,10 @@ impl Metadata {
                     Value::Int(n) => n.to_string(),
                     other => other.kind().into(),
                 };
-                Err(Error::bad_model(format_args!("metadata {key}"), format_args!("expected {expected}, found {found}")))
+                Err(Error::bad_model(
+                    format_args!("metadata {key}"),
+                    format_args!("expected {expected}, found {found}"),
+                ))
             }
         }
     }
@@ -253,8 +263,12 @@ fn read_array(c: &mut Cursor<'_>, depth: usize, what: &str) -> Result<Value> {
     let kind = Kind::read(c, what)?;
     let n = c.count(kind.min_bytes(), MAX_ARRAY_ITEMS, what)?;
     Ok(match kind {
-        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => Value::Uints(items(n, what, || read_uint(c, kind, what))?),
-        Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => Value::Ints(items(n, what, || read_int(c, kind, what))?),
+        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => {
+            Value::Uints(items(n, what, || read_uint(c, kind, what))?)
+        }
+        Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => {
+            Value::Ints(items(n, what, || read_int(c, kind, what))?)
+        }
         Kind::F32 | Kind::F64 => Value::Floats(items(n, what, || Ok(read_float(c, kind, what)? as f32))?),
         Kind::Bool => Value::Bools(items(n, what, || read_bool(c, what))?),
         Kind::String => Value::Strings(items(n, what, || c.string(u64::MAX, what))?),

@@ -10,9 +10,9 @@ mod metadata;
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
 mod source;
+mod tensors;
 #[cfg(test)]
 mod tests;
-mod tensors;
 mod types;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
@@ -153,21 +153,35 @@ fn read_version(c: &mut Cursor<'_>) -> Result<u32> {
         b"GGUF" => {}
         b"FUGG" => return Err(big_endian()),
         b"lmgg" | b"fmgg" | b"tjgg" | b"algg" => {
-            return Err(Error::unsupported("magic at byte 0", "a model from before GGUF; convert it anew to GGUF"))
+            return Err(Error::unsupported(
+                "magic at byte 0",
+                "a model from before GGUF; convert it anew to GGUF",
+            ))
         }
         b"vers" => {
-            return Err(cursor::bad_at("magic", 0, "this is a Git LFS pointer, not the model; fetch the file itself"))
+            return Err(cursor::bad_at(
+                "magic",
+                0,
+                "this is a Git LFS pointer, not the model; fetch the file itself",
+            ))
         }
         other => {
             let found = other.escape_ascii();
-            return Err(cursor::bad_at("magic", 0, format_args!("found \"{found}\", expected \"GGUF\"; is it a .gguf file?")));
+            return Err(cursor::bad_at(
+                "magic",
+                0,
+                format_args!("found \"{found}\", expected \"GGUF\"; is it a .gguf file?"),
+            ));
         }
     }
     let version = c.u32("version")?;
     match version {
         2 | 3 => Ok(version),
         v if v.swap_bytes() <= 0xffff => Err(big_endian()),
-        v => Err(Error::unsupported("version at byte 4", format_args!("GGUF version {v}; versions 2 and 3 are read"))),
+        v => Err(Error::unsupported(
+            "version at byte 4",
+            format_args!("GGUF version {v}; versions 2 and 3 are read"),
+        )),
     }
 }
 

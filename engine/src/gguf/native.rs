@@ -10,11 +10,17 @@ pub(super) fn open(path: &Path, mmap: bool) -> Result<Source> {
     let label = path.display().to_string();
     let meta = fs::metadata(path).map_err(|e| io_error(&label, &e))?;
     if meta.is_dir() {
-        return Err(Error::ModelIo { path: label, reason: "is a directory; give the path of a .gguf file in it".into() });
+        return Err(Error::ModelIo {
+            path: label,
+            reason: "is a directory; give the path of a .gguf file in it".into(),
+        });
     }
     if !meta.is_file() {
         // Opening a pipe would block until somebody writes to it.
-        return Err(Error::ModelIo { path: label, reason: "is not a regular file; a model needs random access".into() });
+        return Err(Error::ModelIo {
+            path: label,
+            reason: "is not a regular file; a model needs random access".into(),
+        });
     }
     let file = File::open(path).map_err(|e| io_error(&label, &e))?;
     if mmap {

@@ -58,13 +58,16 @@ impl Source {
             let done = reader.seek(SeekFrom::Start(offset)).and_then(|_| reader.read_exact(out));
             return done.map_err(|e| io_error(&self.label, &e));
         }
-        let range = usize::try_from(offset).ok().and_then(|at| self.as_slice()?.get(at..at.checked_add(out.len())?));
+        let range =
+            usize::try_from(offset).ok().and_then(|at| self.as_slice()?.get(at..at.checked_add(out.len())?));
         match range {
             Some(bytes) => {
                 out.copy_from_slice(bytes);
                 Ok(())
             }
-            None => Err(Error::Internal(format!("read of {} bytes at {offset} outside the model", out.len()))),
+            None => {
+                Err(Error::Internal(format!("read of {} bytes at {offset} outside the model", out.len())))
+            }
         }
     }
 }
@@ -73,8 +76,12 @@ impl Source {
 pub(super) fn io_error(label: &str, e: &std::io::Error) -> Error {
     let reason = match e.kind() {
         std::io::ErrorKind::NotFound => "no such file; check the path".into(),
-        std::io::ErrorKind::PermissionDenied => "permission denied; make the file readable for this user".into(),
-        std::io::ErrorKind::UnexpectedEof => "the file became shorter while it was read; fetch it again".into(),
+        std::io::ErrorKind::PermissionDenied => {
+            "permission denied; make the file readable for this user".into()
+        }
+        std::io::ErrorKind::UnexpectedEof => {
+            "the file became shorter while it was read; fetch it again".into()
+        }
         _ => e.to_string(),
     };
     Error::ModelIo { path: label.into(), reason }

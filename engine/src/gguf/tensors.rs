@@ -61,7 +61,12 @@ pub(super) fn alignment(metadata: &Metadata) -> Result<u64> {
 }
 
 /// Reads the table of `count` tensors and makes offsets absolute.
-pub(super) fn read(c: &mut Cursor<'_>, count: u64, alignment: u64, file_bytes: u64) -> Result<IndexMap<String, TensorInfo>> {
+pub(super) fn read(
+    c: &mut Cursor<'_>,
+    count: u64,
+    alignment: u64,
+    file_bytes: u64,
+) -> Result<IndexMap<String, TensorInfo>> {
     check_count(c, count, MIN_ENTRY_BYTES, MAX_TENSORS, "tensor count")?;
     let mut tensors = IndexMap::new();
     for i in 0..count {
@@ -96,7 +101,9 @@ fn read_entry(c: &mut Cursor<'_>, i: u64, alignment: u64) -> Result<TensorInfo> 
     let bytes = data_bytes(&dims, type_number).map_err(|reason| c.bad(&what, reason))?;
     let offset = c.u64(&what)?;
     if offset % alignment != 0 {
-        return Err(c.bad(&what, format_args!("its offset {offset} is not a multiple of the alignment {alignment}")));
+        return Err(
+            c.bad(&what, format_args!("its offset {offset} is not a multiple of the alignment {alignment}"))
+        );
     }
     Ok(TensorInfo { name, type_number, dtype: DType::from_gguf(type_number), dims, offset, bytes })
 }
@@ -105,7 +112,9 @@ fn read_entry(c: &mut Cursor<'_>, i: u64, alignment: u64) -> Result<TensorInfo> 
 fn data_bytes(dims: &[u64], type_number: u32) -> Result<u64, String> {
     let elements = dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
     // Signed 64-bit is what every other reader of the format holds counts in.
-    let elements = elements.filter(|&n| n != 0 && n <= i64::MAX as u64).ok_or(format!("impossible dimensions {dims:?}"))?;
+    let elements = elements
+        .filter(|&n| n != 0 && n <= i64::MAX as u64)
+        .ok_or(format!("impossible dimensions {dims:?}"))?;
     let Some((block_elems, block_bytes)) = types::block(type_number) else { return Ok(0) };
     if dims[0] % block_elems != 0 {
         let name = types::type_name(type_number);

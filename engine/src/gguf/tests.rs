@@ -126,7 +126,10 @@ fn getters_name_the_key_and_both_types() {
         (m.u32("absent").err(), "metadata absent: missing; expected an integer from 0 to 4294967295"),
         (m.u32("int").err(), "metadata int: expected an integer from 0 to 4294967295, found -7"),
         (m.opt_str("uint").err(), "metadata uint: expected a string, found 7"),
-        (m.strings("floats").err(), "metadata floats: expected an array of strings, found an array of numbers"),
+        (
+            m.strings("floats").err(),
+            "metadata floats: expected an array of strings, found an array of numbers",
+        ),
         (m.bool("strings").err(), "metadata strings: expected a boolean, found an array of strings"),
     ];
     for (error, expected) in cases {
@@ -193,7 +196,10 @@ fn refusals_say_what_and_where() {
         (patched("general.architecture", 4, huge), &["metadata general.architecture", "cannot fit"]),
         (patched("strings", 8, huge), &["metadata strings", "cannot fit"]),
         (patched("bool", 4, &[2]), &["metadata bool", "2 is not a boolean"]),
-        (patched("general.architecture", 12, &[0xff]), &["metadata general.architecture at byte 64", "UTF-8"]),
+        (
+            patched("general.architecture", 12, &[0xff]),
+            &["metadata general.architecture at byte 64", "UTF-8"],
+        ),
         (built(|w| w.pairs.push(("uint".into(), Value::Uint(1)))), &["metadata uint at byte", "twice"]),
         (built(|w| w.set("deep", nested(4))), &["metadata deep", "nested deeper than 4"]),
         (built(|w| w.uint("general.alignment", 0)), &["general.alignment", "power of two"]),
@@ -215,7 +221,10 @@ fn refusals_say_what_and_where() {
         let sources = [parse(bytes), Gguf::from_reader(Box::new(Cursor::new(bytes.clone())))];
         for result in sources {
             let error = result.expect_err(&format!("case {i} {parts:?}"));
-            assert!(matches!(error, Error::BadModel { .. } | Error::UnsupportedModel { .. }), "case {i}: {error:?}");
+            assert!(
+                matches!(error, Error::BadModel { .. } | Error::UnsupportedModel { .. }),
+                "case {i}: {error:?}"
+            );
             for part in *parts {
                 assert!(error.to_string().contains(part), "case {i}: {error} does not say {part:?}");
             }

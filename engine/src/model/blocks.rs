@@ -60,7 +60,12 @@ pub(super) fn attention(
 }
 
 /// `blk.N.ffn_{gate,up,down}`.
-pub(super) fn feed_forward(t: &mut Tensors, c: &Common, layer: usize, activation: Activation) -> Result<FeedForward> {
+pub(super) fn feed_forward(
+    t: &mut Tensors,
+    c: &Common,
+    layer: usize,
+    activation: Activation,
+) -> Result<FeedForward> {
     Ok(FeedForward {
         gate: t.linear(&format!("blk.{layer}.ffn_gate"), c.ffn, c.hidden)?,
         up: t.linear(&format!("blk.{layer}.ffn_up"), c.ffn, c.hidden)?,

@@ -60,7 +60,9 @@ impl<'a> Hyper<'a> {
     /// A finite number above zero.
     pub(super) fn opt_positive(&self, key: &str) -> Result<Option<f32>> {
         match self.metadata.opt_f32(&self.key(key))? {
-            Some(x) if !(x.is_finite() && x > 0.0) => Err(self.bad(key, format_args!("{x} is not a number above zero"))),
+            Some(x) if !(x.is_finite() && x > 0.0) => {
+                Err(self.bad(key, format_args!("{x} is not a number above zero")))
+            }
             x => Ok(x),
         }
     }
@@ -115,13 +117,19 @@ impl<'a> Hyper<'a> {
         let rotary = self.opt_size("rope.dimension_count", HEAD_DIM)?;
         let share = (hidden % n_heads == 0).then_some(hidden / n_heads);
         let found = key_length.or(share).or(rotary);
-        let d = found.ok_or_else(|| self.bad("attention.key_length", "missing, and the width is no multiple of the heads"))?;
+        let d = found.ok_or_else(|| {
+            self.bad("attention.key_length", "missing, and the width is no multiple of the heads")
+        })?;
         if !HEAD_DIM.contains(&d) || d % 2 != 0 {
-            return Err(self.bad("attention.key_length", format_args!("a head of {d} elements is not possible")));
+            return Err(
+                self.bad("attention.key_length", format_args!("a head of {d} elements is not possible"))
+            );
         }
         let value = self.opt_size("attention.value_length", HEAD_DIM)?;
         if value.is_some_and(|v| v != d) {
-            return Err(self.unsupported("attention.value_length", format_args!("differs from the key's {d}")));
+            return Err(
+                self.unsupported("attention.value_length", format_args!("differs from the key's {d}"))
+            );
         }
         Ok(d)
     }

@@ -21,7 +21,8 @@ use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 
 /// One line an architecture: `general.architecture` and what makes a plan of it.
-const ARCHITECTURES: &[(&str, fn(&Gguf) -> Result<plan::Plan>)] = &[("lfm2", lfm2::plan), ("llama", llama::plan)];
+const ARCHITECTURES: &[(&str, fn(&Gguf) -> Result<plan::Plan>)] =
+    &[("lfm2", lfm2::plan), ("llama", llama::plan)];
 
 /// The plan of a model file, with every tensor's presence, shape and type checked.
 ///

@@ -60,10 +60,16 @@ fn factors(gguf: &Gguf, hyper: &Hyper<'_>, rotary: usize) -> Result<Vec<f32>> {
     let what = format!("architecture {}: tensor {FACTORS}", hyper.arch);
     let info = gguf.tensor(FACTORS)?;
     if info.dtype != Some(DType::F32) {
-        return Err(Error::unsupported(what, format_args!("its type is {}; F32 is needed here", info.type_name())));
+        return Err(Error::unsupported(
+            what,
+            format_args!("its type is {}; F32 is needed here", info.type_name()),
+        ));
     }
     if info.elements() != rotary as u64 / 2 {
-        return Err(Error::bad_model(what, format_args!("its shape is {:?}, expected [{}]", info.dims, rotary / 2)));
+        return Err(Error::bad_model(
+            what,
+            format_args!("its shape is {:?}, expected [{}]", info.dims, rotary / 2),
+        ));
     }
     let mut factors = vec![0.0; rotary / 2];
     dequantize_row(DType::F32, &gguf.read(FACTORS)?, &mut factors)?;

@@ -57,7 +57,10 @@ impl Tensors {
         let id = self.matrix(name, rows, cols)?;
         let dtype = self.entries[id.0].spec.dtype;
         if dtype != DType::F32 {
-            return Err(Error::unsupported(self.what(name), format_args!("its type is {dtype}; F32 is needed here")));
+            return Err(Error::unsupported(
+                self.what(name),
+                format_args!("its type is {dtype}; F32 is needed here"),
+            ));
         }
         Ok(id)
     }
@@ -108,7 +111,8 @@ fn spec(arch: &str, t: &TensorInfo) -> Result<TensorSpec> {
         return Err(Error::unsupported(what(arch, &t.name), reason));
     };
     let size = |i: usize| match t.dims.get(i) {
-        Some(&n) => usize::try_from(n).map_err(|_| Error::bad_model(what(arch, &t.name), "too large for this machine")),
+        Some(&n) => usize::try_from(n)
+            .map_err(|_| Error::bad_model(what(arch, &t.name), "too large for this machine")),
         None => Ok(1),
     };
     if t.dims.iter().skip(2).any(|&n| n != 1) {

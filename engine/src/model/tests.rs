@@ -35,7 +35,11 @@ fn the_fixtures_have_the_plans_of_their_models() {
     for (name, layers, heads, kv, head_dim, ffn, tied, base, eps) in table {
         let g = fixture(name);
         let p = plan(&g).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!((p.layers.len(), p.hidden, p.vocab, p.context_length), (layers, 256, 1024, 2048), "{name}");
+        assert_eq!(
+            (p.layers.len(), p.hidden, p.vocab, p.context_length),
+            (layers, 256, 1024, 2048),
+            "{name}"
+        );
         assert_eq!(p.head == p.embedding, tied, "{name}");
         assert_eq!(p.embedding_scale, 1.0, "{name}");
         assert_eq!(p.tensors.len(), g.tensors.len(), "{name}: every tensor has its place");
@@ -46,7 +50,11 @@ fn the_fixtures_have_the_plans_of_their_models() {
         }
         let lfm2 = name.starts_with("lfm2");
         for a in attentions(&p) {
-            assert_eq!((a.n_heads, a.n_kv_heads, a.head_dim, a.window), (heads, kv, head_dim, None), "{name}");
+            assert_eq!(
+                (a.n_heads, a.n_kv_heads, a.head_dim, a.window),
+                (heads, kv, head_dim, None),
+                "{name}"
+            );
             assert_eq!(a.rope.style, if lfm2 { RopeStyle::Halves } else { RopeStyle::Adjacent }, "{name}");
             assert_eq!(a.q_norm.is_some() && a.k_norm.is_some(), lfm2, "{name}");
             assert_eq!(a.scale, 1.0 / (head_dim as f32).sqrt(), "{name}");
@@ -176,26 +184,41 @@ fn what_cannot_run_is_refused_by_name() {
     ];
     let bad: &[(Change, &[&str])] = &[
         (|w| w.pairs.retain(|p| p.0 != "general.architecture"), &["general.architecture", "missing"]),
-        (|w| w.tensors.retain(|t| t.0 != "blk.0.ffn_up.weight"), &["llama", "blk.0.ffn_up.weight", "missing"]),
+        (
+            |w| w.tensors.retain(|t| t.0 != "blk.0.ffn_up.weight"),
+            &["llama", "blk.0.ffn_up.weight", "missing"],
+        ),
         (|w| w.tensors.retain(|t| t.0 != "token_embd.weight"), &["token_embd.weight", "missing"]),
         (|w| w.zeros("blk.0.attn_k.weight", &[8, 8]), &["blk.0.attn_k.weight", "[8, 8], expected [8, 4]"]),
         (|w| w.zeros("blk.0.attn_k.weight", &[8, 4, 2]), &["blk.0.attn_k.weight", "one or two dimensions"]),
         (|w| w.zeros("output.weight", &[8, 11]), &["output.weight", "[8, 11], expected [8, 10]"]),
         (|w| floats(w, "rope_freqs.weight", &[1.0]), &["rope_freqs.weight", "expected [2]"]),
-        (|w| floats(w, "rope_freqs.weight", &[1.0, 0.0]), &["rope_freqs.weight", "0 is not a number above zero"]),
+        (
+            |w| floats(w, "rope_freqs.weight", &[1.0, 0.0]),
+            &["rope_freqs.weight", "0 is not a number above zero"],
+        ),
         (|w| w.uint("llama.block_count", 2), &["blk.1.attn_norm.weight", "missing"]),
         (|w| w.uint("llama.block_count", 0), &["llama.block_count", "0 is not within 1"]),
         (|w| w.uint("llama.block_count", u32::MAX.into()), &["llama.block_count", "4294967295"]),
         (|w| w.uint("llama.attention.head_count", 0), &["llama.attention.head_count", "0 is not within"]),
-        (|w| w.uint("llama.attention.head_count_kv", 0), &["head_count_kv", "0 key/value heads do not divide 2"]),
-        (|w| w.uint("llama.attention.head_count_kv", 3), &["head_count_kv", "3 key/value heads do not divide 2"]),
+        (
+            |w| w.uint("llama.attention.head_count_kv", 0),
+            &["head_count_kv", "0 key/value heads do not divide 2"],
+        ),
+        (
+            |w| w.uint("llama.attention.head_count_kv", 3),
+            &["head_count_kv", "3 key/value heads do not divide 2"],
+        ),
         (|w| w.set("llama.attention.head_count_kv", Value::Ints(vec![1, 1])), &["2 numbers for 1 layers"]),
         (|w| w.set("llama.attention.head_count_kv", Value::Ints(vec![-1])), &["-1 is negative"]),
         (|w| w.uint("llama.attention.head_count", 8), &["a head of 1 elements"]),
         (|w| w.str("llama.context_length", "long"), &["llama.context_length", "found a string"]),
         (|w| w.set("llama.attention.layer_norm_rms_epsilon", Value::Float(f64::NAN)), &["epsilon", "NaN"]),
         (|w| w.set("llama.rope.freq_base", Value::Float(-1.0)), &["llama.rope.freq_base", "-1"]),
-        (|w| w.uint("llama.rope.dimension_count", 6), &["llama.rope.dimension_count", "6 is not within 2 to 4"]),
+        (
+            |w| w.uint("llama.rope.dimension_count", 6),
+            &["llama.rope.dimension_count", "6 is not within 2 to 4"],
+        ),
         (|w| w.uint("llama.rope.dimension_count", 3), &["llama.rope.dimension_count", "odd"]),
         (
             |w| w.set("tokenizer.ggml.tokens", Value::Strings(vec!["t".into(); 11])),
@@ -222,6 +245,7 @@ fn what_cannot_run_is_refused_by_name() {
 #[test]
 fn types_are_kept_as_the_file_has_them() {
     let p = plan(&fixture("llama-hd128-untied.s1.q4_k_m")).unwrap();
-    let types = [p.embedding, p.head, attentions(&p)[0].q.weight, attentions(&p)[1].v.weight].map(|t| p.tensor(t).dtype);
+    let types = [p.embedding, p.head, attentions(&p)[0].q.weight, attentions(&p)[1].v.weight]
+        .map(|t| p.tensor(t).dtype);
     assert_eq!(types, [DType::Q4_K, DType::Q6_K, DType::Q4_K, DType::Q6_K]);
 }

@@ -29,7 +29,13 @@ fn values_equal_the_reference_bit_for_bit() {
 
 #[test]
 fn lengths_that_do_not_match_are_refused() {
-    let cases = [(DType::Q4_0, 18, 31), (DType::Q4_0, 17, 32), (DType::Q4_0, 36, 32), (DType::F32, 3, 1), (DType::Q6_K, 0, 256)];
+    let cases = [
+        (DType::Q4_0, 18, 31),
+        (DType::Q4_0, 17, 32),
+        (DType::Q4_0, 36, 32),
+        (DType::F32, 3, 1),
+        (DType::Q6_K, 0, 256),
+    ];
     for (dtype, bytes, elems) in cases {
         let result = dequantize_row(dtype, &vec![0; bytes], &mut vec![0.0; elems]);
         assert!(matches!(result, Err(Error::InvalidArgument { .. })), "{dtype} {bytes} {elems}: {result:?}");
