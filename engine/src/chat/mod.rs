@@ -1,6 +1,22 @@
-//! Messages and tools to text with the model's own template.
+//! Messages and tools to text with the model's own template, as transformers' `apply_chat_template` renders it.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `template` | compiles and renders: transformers' Jinja environment, bounded |
+//! | `python` | what templates expect of Python: methods, `raise_exception`, `strftime_now` |
+//! | `json` | `tojson`, as Python's `json.dumps` writes it |
+//! | `mark` | keeps control tokens written in content from becoming control tokens |
+//! | `trim` | drops the oldest exchange |
 
-use crate::error::{Error, Result};
+mod json;
+mod mark;
+mod python;
+mod template;
+mod trim;
+
+pub use template::ChatTemplate;
+pub use trim::chat_trim_oldest_exchange;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,13 +35,20 @@ pub struct Chat {
     /// Control-token literals inside message content become control tokens. Default false.
     #[serde(default)]
     pub trusted: bool,
-    /// Further variables of the template (`enable_thinking` and the like).
+    /// Further variables of the template (`enable_thinking`, `date_string`, `documents` and the like).
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub variables: serde_json::Map<String, Value>,
 }
 
 fn yes() -> bool {
     true
+}
+
+impl Chat {
+    /// Messages alone, with a generation prompt.
+    pub fn new(messages: Vec<Value>) -> Self {
+        Chat { messages, tools: None, add_generation_prompt: true, trusted: false, variables: Default::default() }
+    }
 }
 
 /// A rendered conversation.
@@ -37,17 +60,12 @@ pub struct Rendered {
     pub marker: Option<char>,
 }
 
-/// A compiled chat template.
-pub struct ChatTemplate {}
-
-impl ChatTemplate {
-    /// Compiles a template (`tokenizer.chat_template`).
-    pub fn new(_source: &str, _bos: &str, _eos: &str) -> Result<Self> {
-        Err(Error::Internal("chat templates are not there yet".into()))
-    }
-    /// The conversation as text. `control` names the control tokens whose literals in message content are
-    /// to stay text (ignored when the chat is trusted).
-    pub fn render(&self, _chat: &Chat, _control: &[&str]) -> Result<Rendered> {
-        Err(Error::Internal("chat templates are not there yet".into()))
+impl Rendered {
+    /// The text without markers: what transformers' `apply_chat_template(tokenize=False)` returns.
+    pub fn plain(&self) -> String {
+        match self.marker {
+            Some(marker) => self.text.replace(marker, ""),
+            None => self.text.clone(),
+        }
     }
 }

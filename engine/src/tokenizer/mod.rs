@@ -1,7 +1,30 @@
-//! Ids to text and back.
+//! Ids to text and back: byte-level BPE, equal to transformers' token for token.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `gguf`, `json` | read a tokenizer from GGUF metadata or from a `tokenizer.json` |
+//! | `added` | cuts text at control and user-defined tokens |
+//! | `pretokenize` | cuts what is between them into words |
+//! | `bpe`, `vocab` | turn words into ids, on one flat copy of the vocabulary |
+//! | `bytelevel` | the alphabet in which vocabularies spell bytes |
+//! | `utf8` | bytes that arrive piecemeal to text |
+
+mod added;
+mod bpe;
+mod bytelevel;
+mod gguf;
+mod pretokenize;
+mod utf8;
+mod vocab;
+
+pub use utf8::Utf8Stream;
 
 use crate::error::{Error, Result};
 use crate::gguf::Metadata;
+use added::{Added, Part};
+use bpe::Bpe;
+use pretokenize::Words;
+use vocab::{Kind, Vocab};
 
 /// What to do with control tokens (`<|im_start|>` and the like) written in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,75 +35,168 @@ pub enum Specials {
     Parse,
 }
 
+/// Control tokens that end a turn or a text, whatever the file says about them.
+const END_NAMES: &[&str] = &[
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|end_of_turn|>",
+];
+
 /// A model's tokenizer. Immutable and shared.
-pub struct Tokenizer {}
+pub struct Tokenizer {
+    vocab: Vocab,
+    bpe: Bpe,
+    words: Words,
+    added: Added,
+    bos: Option<u32>,
+    add_bos: bool,
+    eos_ids: Vec<u32>,
+}
+
+/// What a file says, checked.
+struct Parts {
+    vocab: Vocab,
+    bpe: Bpe,
+    words: Words,
+    added: Added,
+    bos: Option<u32>,
+    add_bos: bool,
+    /// The first is EOS.
+    end_ids: Vec<u32>,
+}
 
 impl Tokenizer {
     /// From a GGUF's metadata alone.
-    pub fn from_gguf(_metadata: &Metadata) -> Result<Self> {
-        Err(Error::Internal("the tokenizer is not there yet".into()))
+    ///
+    /// Damaged metadata is [`Error::BadModel`]; a kind of tokenizer or a pre-tokenizer that is not known is
+    /// [`Error::UnsupportedModel`]. The metadata's own copy of the vocabulary is not needed afterwards.
+    pub fn from_gguf(metadata: &Metadata) -> Result<Self> {
+        gguf::tokenizer(metadata)
     }
+
     /// From the bytes of a `tokenizer.json`.
     pub fn from_json(_json: &[u8]) -> Result<Self> {
         Err(Error::Internal("the tokenizer is not there yet".into()))
     }
-    /// Ids of a text; no BOS is added.
-    pub fn encode(&self, _text: &str, _specials: Specials) -> Result<Vec<u32>> {
-        Err(Error::Internal("the tokenizer is not there yet".into()))
+
+    fn from_parts(parts: Parts) -> Result<Self> {
+        let Parts { vocab, bpe, words, added, bos, add_bos, end_ids: mut eos_ids } = parts;
+        for id in 0..vocab.len() as u32 {
+            let ends = vocab.kind(id) == Some(Kind::Control) && END_NAMES.iter().any(|n| n.as_bytes() == vocab.bytes(id));
+            if ends {
+                eos_ids.push(id);
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        eos_ids.retain(|&id| seen.insert(id));
+        Ok(Tokenizer { vocab, bpe, words, added, bos, add_bos, eos_ids })
     }
+
+    /// Ids of a text; no BOS is added.
+    pub fn encode(&self, text: &str, specials: Specials) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        self.encode_into(text, specials, &mut ids)?;
+        Ok(ids)
+    }
+
+    fn encode_into(&self, text: &str, specials: Specials, ids: &mut Vec<u32>) -> Result<()> {
+        self.added.split_original(text, specials, |part| match part {
+            Part::Token(id) => {
+                ids.push(id);
+                Ok(())
+            }
+            Part::Text(text) => {
+                let text = self.words.normalize(text)?;
+                self.added.split_normalized(&text, specials, |part| match part {
+                    Part::Token(id) => {
+                        ids.push(id);
+                        Ok(())
+                    }
+                    Part::Text(text) => self.encode_words(text, ids),
+                })
+            }
+        })
+    }
+
+    fn encode_words(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
+        let mut bytes = Vec::new();
+        self.words.cut(text, |word| {
+            bytes.clear();
+            if self.words.spelled && bytelevel::unspell(word, &mut bytes) {
+                self.bpe.encode(&self.vocab, &bytes, ids);
+            } else {
+                self.bpe.encode(&self.vocab, word.as_bytes(), ids);
+            }
+        })
+    }
+
     /// Ids of a rendered conversation: control tokens are parsed, except where the renderer marked a
     /// literal inside a message's content (see [`crate::chat::Rendered`]).
-    pub fn encode_rendered(&self, _rendered: &crate::chat::Rendered) -> Result<Vec<u32>> {
-        Err(Error::Internal("the tokenizer is not there yet".into()))
+    pub fn encode_rendered(&self, rendered: &crate::chat::Rendered) -> Result<Vec<u32>> {
+        let Some(marker) = rendered.marker else { return self.encode(&rendered.text, Specials::Parse) };
+        let mut ids = Vec::new();
+        self.added.split_original(&rendered.text, Specials::Parse, |part| match part {
+            Part::Token(id) => {
+                ids.push(id);
+                Ok(())
+            }
+            Part::Text(text) => self.encode_into(&text.replace(marker, ""), Specials::Text, &mut ids),
+        })?;
+        Ok(ids)
     }
+
     /// The bytes a token stands for; a control token's are its name. Empty for unknown ids.
-    pub fn bytes(&self, _id: u32) -> &[u8] {
-        &[]
+    pub fn bytes(&self, id: u32) -> &[u8] {
+        self.vocab.bytes(id)
     }
-    /// Whether a token is a control token (never text).
-    pub fn is_control(&self, _id: u32) -> bool {
-        false
+
+    /// Whether a token is a control token (never text). Padding and holes of the vocabulary are, too.
+    pub fn is_control(&self, id: u32) -> bool {
+        !matches!(self.vocab.kind(id), Some(Kind::Normal | Kind::UserDefined | Kind::Byte))
     }
+
     /// Names of all control tokens.
     pub fn control_names(&self) -> Vec<&str> {
-        Vec::new()
+        (0..self.vocab.len() as u32)
+            .filter(|&id| self.vocab.kind(id) == Some(Kind::Control))
+            .filter_map(|id| std::str::from_utf8(self.vocab.bytes(id)).ok())
+            .collect()
     }
+
     /// Number of ids.
     pub fn vocab_size(&self) -> usize {
-        0
+        self.vocab.len()
     }
+
     /// Beginning of sequence, if the model has one.
     pub fn bos(&self) -> Option<u32> {
-        None
+        self.bos
     }
+
     /// Whether a context starts with BOS.
     pub fn add_bos(&self) -> bool {
-        false
+        self.add_bos && self.bos.is_some()
     }
-    /// Tokens that end a generation: EOS, and end-of-turn where the file names it.
+
+    /// Tokens that end a generation: EOS first, and end-of-turn where the file names it.
     pub fn eos_ids(&self) -> &[u32] {
-        &[]
+        &self.eos_ids
     }
+
     /// Text of ids; bytes that are no UTF-8 become U+FFFD. Control tokens are kept or left out.
-    pub fn decode(&self, _ids: &[u32], _keep_control: bool) -> String {
-        String::new()
-    }
-}
-
-/// Turns bytes that arrive piecemeal into text, never splitting a character.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Utf8Stream {
-    /// The start of a character that is not complete yet.
-    pub pending: Vec<u8>,
-}
-
-impl Utf8Stream {
-    /// Adds bytes, returns the text that is complete. Invalid bytes become U+FFFD.
-    pub fn push(&mut self, _bytes: &[u8]) -> String {
-        String::new()
-    }
-    /// What is left at the end, as U+FFFD if incomplete.
-    pub fn finish(&mut self) -> String {
-        String::new()
+    pub fn decode(&self, ids: &[u32], keep_control: bool) -> String {
+        let mut bytes = Vec::new();
+        for &id in ids.iter().filter(|&&id| keep_control || !self.is_control(id)) {
+            bytes.extend_from_slice(self.bytes(id));
+        }
+        match String::from_utf8_lossy(&bytes) {
+            std::borrow::Cow::Owned(text) => text,
+            std::borrow::Cow::Borrowed(text) => text.to_owned(),
+        }
     }
 }

@@ -1,0 +1,242 @@
+//! What chat templates expect of the Python around them.
+
+use minijinja::value::{from_args, Tuple, ValueKind};
+use minijinja::{Error, ErrorKind, State, Value};
+use std::fmt::Write;
+
+/// The message of a template's own `raise_exception`, kept apart from errors of the template engine.
+#[derive(Debug)]
+pub(super) struct Raised(pub(super) String);
+
+impl std::fmt::Display for Raised {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// `raise_exception(message)`.
+pub(super) fn raise_exception(message: String) -> Result<Value, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
+}
+
+/// A float as Python's `repr` writes it: shortest digits, an exponent from 1e16 up and below 1e-4.
+pub(super) fn float_repr(f: f64) -> String {
+    if !f.is_finite() {
+        return if f.is_nan() { "nan" } else if f > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let magnitude = f.abs();
+    if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
+        // Rust writes 1e-5 and 1e16 where Python writes 1e-05 and 1e+16.
+        let text = format!("{f:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = match exponent.strip_prefix('-') {
+            Some(exponent) => ('-', exponent),
+            None => ('+', exponent),
+        };
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    format!("{f:?}")
+}
+
+/// Methods of str, dict and list: those of `minijinja-contrib`, and the ones it lacks.
+pub(super) fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    match minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args) {
+        Err(e) if e.kind() == ErrorKind::UnknownMethod => {}
+        known => return known,
+    }
+    match value.kind() {
+        ValueKind::String => string_method(value.as_str().unwrap_or_default(), name, args),
+        ValueKind::Seq if name == "index" => {
+            let (wanted,): (Value,) = from_args(args)?;
+            let found = value.try_iter()?.position(|item| item == wanted);
+            found.map(Value::from).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "value is not in list"))
+        }
+        _ => Err(Error::from(ErrorKind::UnknownMethod)),
+    }
+}
+
+fn string_method(s: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
+    let triple = |a: &str, b: &str, c: &str| Value::from(Tuple::from([Value::from(a), Value::from(b), Value::from(c)]));
+    Ok(match name {
+        "removeprefix" => {
+            let (prefix,): (&str,) = from_args(args)?;
+            Value::from(s.strip_prefix(prefix).unwrap_or(s))
+        }
+        "removesuffix" => {
+            let (suffix,): (&str,) = from_args(args)?;
+            Value::from(s.strip_suffix(suffix).unwrap_or(s))
+        }
+        "partition" | "rpartition" => {
+            let (separator,): (&str,) = from_args(args)?;
+            if separator.is_empty() {
+                return Err(Error::new(ErrorKind::InvalidOperation, "empty separator"));
+            }
+            match name {
+                "partition" => s.split_once(separator).map_or(triple(s, "", ""), |(a, b)| triple(a, separator, b)),
+                _ => s.rsplit_once(separator).map_or(triple("", "", s), |(a, b)| triple(a, separator, b)),
+            }
+        }
+        "rsplit" => rsplit(s, args)?,
+        "index" => {
+            let (wanted,): (&str,) = from_args(args)?;
+            let at = s.find(wanted).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "substring not found"))?;
+            Value::from(s[..at].chars().count())
+        }
+        _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+    })
+}
+
+fn rsplit(s: &str, args: &[Value]) -> Result<Value, Error> {
+    let (separator, most): (Option<&str>, Option<i64>) = from_args(args)?;
+    let most = most.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+    let mut parts: Vec<&str> = match separator {
+        Some("") => return Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
+        Some(separator) => s.rsplitn(most.saturating_add(1), separator).collect(),
+        None => {
+            let (mut parts, mut rest) = (Vec::new(), s.trim_end());
+            while !rest.is_empty() {
+                match rest.rfind(char::is_whitespace).filter(|_| parts.len() < most) {
+                    Some(space) => {
+                        let word = rest[space..].trim_start();
+                        parts.push(word);
+                        rest = rest[..space].trim_end();
+                    }
+                    None => {
+                        parts.push(if parts.len() < most { rest.trim_start() } else { rest });
+                        break;
+                    }
+                }
+            }
+            parts
+        }
+    };
+    parts.reverse();
+    Ok(parts.into_iter().map(Value::from).collect())
+}
+
+/// `strftime_now(format)`: the current time, in UTC. Directives that are not known stay as they are.
+pub(super) fn strftime_now(format: String) -> String {
+    let now = web_time::SystemTime::now().duration_since(web_time::UNIX_EPOCH);
+    strftime(&format, now.map_or(0, |d| d.as_secs()))
+}
+
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const MONTHS: [&str; 12] = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+];
+
+/// Seconds since 1970 as C's `strftime` writes them.
+fn strftime(format: &str, seconds: u64) -> String {
+    let (days, of_day) = (seconds / 86400, seconds % 86400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let hour12 = (hour + 11) % 12 + 1;
+    let month_name = MONTHS[month as usize - 1];
+    let weekday = ((days + 4) % 7) as usize;
+    let mut out = String::new();
+    let mut chars = format.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let mut directive = chars.next();
+        let padded = directive != Some('-');
+        if !padded {
+            directive = chars.next();
+        }
+        let mut number = |n: u64, width: usize| {
+            let _ = write!(out, "{n:0width$}", width = if padded { width } else { 0 });
+        };
+        match directive {
+            Some('Y') => number(year, 4),
+            Some('y') => number(year % 100, 2),
+            Some('m') => number(month, 2),
+            Some('d') => number(day, 2),
+            Some('H') => number(hour, 2),
+            Some('I') => number(hour12, 2),
+            Some('M') => number(minute, 2),
+            Some('S') => number(second, 2),
+            Some('j') => number(days - first_of_year(year) + 1, 3),
+            Some('w') => number(weekday as u64, 1),
+            Some('f') => number(0, 6),
+            Some('B') => out.push_str(month_name),
+            Some('b' | 'h') => out.push_str(&month_name[..3]),
+            Some('A') => out.push_str(DAYS[weekday]),
+            Some('a') => out.push_str(&DAYS[weekday][..3]),
+            Some('p') => out.push_str(if hour < 12 { "AM" } else { "PM" }),
+            Some('e') => {
+                let _ = write!(out, "{day:2}");
+            }
+            Some('F') => out.push_str(&strftime("%Y-%m-%d", seconds)),
+            Some('T') => out.push_str(&strftime("%H:%M:%S", seconds)),
+            Some('D') => out.push_str(&strftime("%m/%d/%y", seconds)),
+            Some('R') => out.push_str(&strftime("%H:%M", seconds)),
+            Some('z') => out.push_str("+0000"),
+            Some('Z') => out.push_str("UTC"),
+            Some('%') => out.push('%'),
+            other => {
+                out.push('%');
+                out.extend((!padded).then_some('-'));
+                out.extend(other);
+            }
+        }
+    }
+    out
+}
+
+fn first_of_year(year: u64) -> u64 {
+    let before = year - 1;
+    before * 365 + before / 4 - before / 100 + before / 400 - 719_162
+}
+
+/// Days since 1970 to year, month (1..), day (1..): Howard Hinnant's `civil_from_days`.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_python_writes_them() {
+        for (f, text) in [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (1.0, "1.0"),
+            (0.1, "0.1"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (1.5e300, "1.5e+300"),
+            (1e-4, "0.0001"),
+            (1.5e-5, "1.5e-05"),
+            (5e-324, "5e-324"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(float_repr(f), text);
+        }
+    }
+
+    #[test]
+    fn dates_equal_those_of_c() {
+        for (seconds, text) in [
+            (0, "Thu Thursday 01 1 Jan January 1970-01-01 001 00 12 AM 00:00:00"),
+            (951_827_696, "Tue Tuesday 29 29 Feb February 2000-02-29 060 12 12 PM 12:34:56"),
+            (1_735_689_599, "Tue Tuesday 31 31 Dec December 2024-12-31 366 23 11 PM 23:59:59"),
+        ] {
+            assert_eq!(strftime("%a %A %d %-d %b %B %F %j %H %I %p %T", seconds), text);
+        }
+        assert_eq!(strftime("100%% %Q %-Q %", 0), "100% %Q %-Q %");
+    }
+}

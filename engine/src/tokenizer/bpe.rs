@@ -1,0 +1,170 @@
+//! Byte-pair encoding on raw bytes.
+//!
+//! Gives the ids of Hugging Face's `tokenizers` (`models::BPE` without dropout and unknown token): the pair of
+//! lowest rank merges first, the leftmost of equals; bytes that the vocabulary lacks are dropped.
+
+use super::vocab::{ByteIndex, Vocab};
+use crate::error::{Error, Result};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const NONE: u32 = u32::MAX;
+
+/// What two neighbours become.
+#[derive(Debug, Clone, Copy)]
+struct Merge {
+    left: u32,
+    right: u32,
+    rank: u32,
+    into: u32,
+}
+
+/// Merges, sorted by (left, right), and how bytes become the first symbols.
+pub(super) struct Bpe {
+    merges: Vec<Merge>,
+    /// `merges[first[l]..first[l + 1]]` are those whose left side is token l.
+    first: Vec<u32>,
+    /// Token of each single byte; `NONE` if there is none.
+    byte_ids: [u32; 256],
+    /// Whole words are looked up before merging (`ignore_merges`): the index to do so.
+    whole_words: Option<ByteIndex>,
+}
+
+/// Collects merges against a vocabulary.
+pub(super) struct BpeBuilder<'v> {
+    vocab: &'v Vocab,
+    index: ByteIndex,
+    merges: Vec<Merge>,
+    joined: Vec<u8>,
+}
+
+impl<'v> BpeBuilder<'v> {
+    /// Only tokens for which `part_of_text` holds can be reached by merging.
+    pub(super) fn new(vocab: &'v Vocab, merges: usize, part_of_text: impl Fn(u32) -> bool) -> Result<Self> {
+        let mut index = ByteIndex::with_capacity(vocab.len())?;
+        for id in (0..vocab.len() as u32).filter(|&id| part_of_text(id)) {
+            index.insert(vocab, id).map_err(|other| {
+                let text = String::from_utf8_lossy(vocab.bytes(id)).into_owned();
+                Error::bad_model("vocabulary", format!("tokens {other} and {id} are both {text:?}"))
+            })?;
+        }
+        let mut list = Vec::new();
+        list.try_reserve_exact(merges).map_err(|_| Error::OutOfMemory {
+            wanted: (merges as u64).saturating_mul(std::mem::size_of::<Merge>() as u64),
+            what: "merges".into(),
+        })?;
+        Ok(BpeBuilder { vocab, index, merges: list, joined: Vec::new() })
+    }
+
+    /// Adds the next merge in order of rank.
+    pub(super) fn merge(&mut self, left: &[u8], right: &[u8]) -> Result<()> {
+        self.joined.clear();
+        self.joined.extend_from_slice(left);
+        self.joined.extend_from_slice(right);
+        let rank = self.merges.len();
+        let find = |bytes: &[u8]| {
+            self.index.get(self.vocab, bytes).ok_or_else(|| {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                Error::bad_model(format!("merge {rank}"), format!("no token is {text:?}"))
+            })
+        };
+        let (left, right, into) = (find(left)?, find(right)?, find(&self.joined)?);
+        self.merges.push(Merge { left, right, rank: rank as u32, into });
+        Ok(())
+    }
+
+    /// `ignore_merges`: a word that is a token as a whole is that token, whatever the merges would make of it.
+    pub(super) fn build(mut self, ignore_merges: bool) -> Result<Bpe> {
+        // Of equal pairs the last one counts, as in the reference.
+        self.merges.sort_unstable_by_key(|m| (m.left, m.right, Reverse(m.rank)));
+        self.merges.dedup_by_key(|m| (m.left, m.right));
+        let mut first = crate::error::try_zeroed::<u32>(self.vocab.len() + 1, "merges")?;
+        for m in &self.merges {
+            first[m.left as usize + 1] += 1;
+        }
+        for i in 1..first.len() {
+            first[i] += first[i - 1];
+        }
+        let mut byte_ids = [NONE; 256];
+        for (byte, id) in (0..=255u8).zip(&mut byte_ids) {
+            *id = self.index.get(self.vocab, &[byte]).unwrap_or(NONE);
+        }
+        Ok(Bpe { merges: self.merges, first, byte_ids, whole_words: ignore_merges.then_some(self.index) })
+    }
+}
+
+/// A symbol of the word being merged; a doubly linked list in a vector.
+#[derive(Clone, Copy)]
+struct Symbol {
+    id: u32,
+    prev: u32,
+    next: u32,
+}
+
+impl Bpe {
+    fn find(&self, left: u32, right: u32) -> Option<(u32, u32)> {
+        let range = self.first[left as usize] as usize..self.first[left as usize + 1] as usize;
+        let merges = &self.merges[range];
+        let at = merges.binary_search_by_key(&right, |m| m.right).ok()?;
+        Some((merges[at].rank, merges[at].into))
+    }
+
+    /// Appends the ids of one word.
+    pub(super) fn encode(&self, vocab: &Vocab, word: &[u8], ids: &mut Vec<u32>) {
+        if let Some(id) = self.whole_words.as_ref().and_then(|index| index.get(vocab, word)) {
+            ids.push(id);
+            return;
+        }
+        let mut symbols: Vec<Symbol> = Vec::with_capacity(word.len());
+        for &byte in word {
+            let id = self.byte_ids[usize::from(byte)];
+            if id != NONE {
+                let at = symbols.len() as u32;
+                symbols.push(Symbol { id, prev: at.wrapping_sub(1), next: at + 1 });
+            }
+        }
+        let Some(last) = symbols.last_mut() else { return };
+        last.next = NONE;
+        self.merge_all(&mut symbols);
+        let mut at = 0;
+        while at != NONE {
+            let symbol = symbols[at as usize];
+            ids.push(symbol.id);
+            at = symbol.next;
+        }
+    }
+
+    /// Merges until no pair is left: n log n for a word of n bytes.
+    fn merge_all(&self, symbols: &mut [Symbol]) {
+        let mut queue: BinaryHeap<Reverse<(u32, u32, u32)>> = BinaryHeap::with_capacity(symbols.len());
+        for at in 1..symbols.len() {
+            if let Some((rank, into)) = self.find(symbols[at - 1].id, symbols[at].id) {
+                queue.push(Reverse((rank, at as u32 - 1, into)));
+            }
+        }
+        while let Some(Reverse((rank, at, into))) = queue.pop() {
+            let left = symbols[at as usize];
+            // A symbol that was merged away, or whose neighbour has changed since: the entry is stale.
+            if left.id == NONE || left.next == NONE {
+                continue;
+            }
+            let right = symbols[left.next as usize];
+            if self.find(left.id, right.id) != Some((rank, into)) {
+                continue;
+            }
+            symbols[left.next as usize].id = NONE;
+            symbols[at as usize] = Symbol { id: into, prev: left.prev, next: right.next };
+            if right.next != NONE {
+                symbols[right.next as usize].prev = at;
+                if let Some((rank, into)) = self.find(into, symbols[right.next as usize].id) {
+                    queue.push(Reverse((rank, at, into)));
+                }
+            }
+            if left.prev != NONE {
+                if let Some((rank, into)) = self.find(symbols[left.prev as usize].id, into) {
+                    queue.push(Reverse((rank, left.prev, into)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Cutting text into words before BPE, as each family's Hugging Face tokenizer does.
+
+use crate::error::{Error, Result};
+use tokenizers::normalizers::{NormalizerWrapper, NFC};
+use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::tokenizer::{
+    NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
+    SplitDelimiterBehavior,
+};
+
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// What a name in `tokenizer.ggml.pre` stands for.
+pub(super) struct Family {
+    /// The value of `tokenizer.ggml.pre`.
+    pub(super) name: &'static str,
+    regex: &'static str,
+    /// Every digit is a word of its own.
+    digits: bool,
+    /// Text is brought to Unicode's composed form first.
+    nfc: bool,
+    /// A word that is a token is not merged.
+    pub(super) ignore_merges: bool,
+    /// Whether BOS starts a context when the file does not say.
+    pub(super) add_bos: bool,
+}
+
+const fn family(name: &'static str, regex: &'static str) -> Family {
+    Family { name, regex, digits: false, nfc: false, ignore_merges: false, add_bos: false }
+}
+
+/// All known names.
+pub(super) const FAMILIES: &[Family] = &[
+    family("default", GPT2),
+    family("gpt-2", GPT2),
+    Family { digits: true, ..family("smollm", GPT2) },
+    Family { ignore_merges: true, add_bos: true, ..family("llama-bpe", LLAMA3) },
+    Family { ignore_merges: true, add_bos: true, ..family("lfm2", LLAMA3) },
+    Family { nfc: true, ..family("qwen2", QWEN2) },
+];
+
+impl Family {
+    /// By its name in `tokenizer.ggml.pre`.
+    pub(super) fn named(name: &str) -> Result<&'static Family> {
+        FAMILIES.iter().find(|f| f.name == name).ok_or_else(|| {
+            let known: Vec<_> = FAMILIES.iter().map(|f| f.name).collect();
+            Error::unsupported(
+                "tokenizer.ggml.pre",
+                format!("pre-tokenizer {name:?} is not known; known are {}", known.join(", ")),
+            )
+        })
+    }
+
+    /// Its cutting rules.
+    pub(super) fn words(&self) -> Result<Words> {
+        let mut steps = Vec::new();
+        if self.digits {
+            steps.push(PreTokenizerWrapper::Digits(Digits::new(true)));
+        }
+        steps.push(split(self.regex)?);
+        let normalizer = self.nfc.then_some(NormalizerWrapper::NFC(NFC));
+        Ok(Words { normalizer, steps, spelled: false })
+    }
+}
+
+fn split(regex: &str) -> Result<PreTokenizerWrapper> {
+    Split::new(SplitPattern::Regex(regex.into()), SplitDelimiterBehavior::Isolated, false)
+        .map(PreTokenizerWrapper::Split)
+        .map_err(|e| Error::unsupported("pre-tokenizer", e))
+}
+
+/// Text to words.
+pub(super) struct Words {
+    normalizer: Option<NormalizerWrapper>,
+    steps: Vec<PreTokenizerWrapper>,
+    /// Words come out spelled in the byte alphabet instead of as text.
+    pub(super) spelled: bool,
+}
+
+impl Words {
+    /// From the parts of a `tokenizer.json`.
+    pub(super) fn new(normalizer: Option<NormalizerWrapper>, pre: Option<PreTokenizerWrapper>) -> Result<Self> {
+        let mut words = Words { normalizer, steps: Vec::new(), spelled: false };
+        let mut byte_level = false;
+        let mut list = Vec::new();
+        if let Some(pre) = pre {
+            flatten(pre, &mut list);
+        }
+        let last = list.len().saturating_sub(1);
+        for (i, step) in list.into_iter().enumerate() {
+            match step {
+                // Its spelling of bytes is undone at once, so the last step only has to cut.
+                PreTokenizerWrapper::ByteLevel(b) if i == last && !b.add_prefix_space => {
+                    byte_level = true;
+                    if b.use_regex {
+                        words.steps.push(split(GPT2)?);
+                    }
+                }
+                other => {
+                    if matches!(other, PreTokenizerWrapper::ByteLevel(_)) {
+                        byte_level = true;
+                        words.spelled = true;
+                    }
+                    words.steps.push(other);
+                }
+            }
+        }
+        if !byte_level {
+            return Err(Error::unsupported("tokenizer.json: pre_tokenizer", "only byte-level tokenizers are supported"));
+        }
+        Ok(words)
+    }
+
+    /// The text in the form that is cut; borrowed when nothing changes.
+    pub(super) fn normalize<'t>(&self, text: &'t str) -> Result<std::borrow::Cow<'t, str>> {
+        let Some(normalizer) = &self.normalizer else { return Ok(text.into()) };
+        // Every normal form leaves ASCII alone.
+        if matches!(normalizer, NormalizerWrapper::NFC(_)) && text.is_ascii() {
+            return Ok(text.into());
+        }
+        let mut normalized = NormalizedString::from(text);
+        normalizer.normalize(&mut normalized).map_err(|e| Error::invalid("text", e))?;
+        Ok(normalized.get().to_owned().into())
+    }
+
+    /// Calls `each` with every word of a normalised text, in order.
+    pub(super) fn cut(&self, text: &str, mut each: impl FnMut(&str)) -> Result<()> {
+        let mut pieces = PreTokenizedString::from(text);
+        for step in &self.steps {
+            step.pre_tokenize(&mut pieces).map_err(|e| Error::invalid("text", e))?;
+        }
+        for (word, ..) in pieces.get_splits(OffsetReferential::Original, OffsetType::None) {
+            each(word);
+        }
+        Ok(())
+    }
+}
+
+/// The steps of a sequence, inner sequences opened; how deep they go is bounded by the JSON reader.
+fn flatten(step: PreTokenizerWrapper, steps: &mut Vec<PreTokenizerWrapper>) {
+    match step {
+        PreTokenizerWrapper::Sequence(inner) => inner.into_iter().for_each(|s| flatten(s, steps)),
+        one => steps.push(one),
+    }
+}
