@@ -38,15 +38,15 @@ pub(super) fn tojson(
     };
     let separators = match kwargs.get::<Option<Vec<String>>>("separators")? {
         None => None,
-        Some(pair) => Some(<[String; 2]>::try_from(pair).map_err(|_| {
-            Error::new(ErrorKind::InvalidOperation, "tojson: separators are two strings")
-        })?),
+        Some(pair) => Some(
+            <[String; 2]>::try_from(pair)
+                .map_err(|_| Error::new(ErrorKind::InvalidOperation, "tojson: separators are two strings"))?,
+        ),
     };
     let sort_keys = kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
     kwargs.assert_all_used()?;
-    let [item_separator, key_separator] = separators.unwrap_or_else(|| {
-        [if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()]
-    });
+    let [item_separator, key_separator] =
+        separators.unwrap_or_else(|| [if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()]);
     let style = Style { ensure_ascii, indent, item_separator, key_separator, sort_keys };
     let mut out = Writer { state, style, out: String::new(), charged: 0 };
     out.value(&value, 0)?;

@@ -102,8 +102,9 @@ impl<'n> Marker<'n> {
     /// Whether the end of a string cuts off a literal.
     fn has_open_end(&self, s: &str) -> bool {
         let from = s.len().saturating_sub(self.longest);
-        s.char_indices().map(|(at, _)| &s[at..]).filter(|tail| s.len() - tail.len() >= from).any(|tail| {
-            self.names.iter().any(|n| n.len() > tail.len() && n.starts_with(tail))
-        })
+        s.char_indices()
+            .map(|(at, _)| &s[at..])
+            .filter(|tail| s.len() - tail.len() >= from)
+            .any(|tail| self.names.iter().any(|n| n.len() > tail.len() && n.starts_with(tail)))
     }
 }

@@ -47,7 +47,13 @@ fn yes() -> bool {
 impl Chat {
     /// Messages alone, with a generation prompt.
     pub fn new(messages: Vec<Value>) -> Self {
-        Chat { messages, tools: None, add_generation_prompt: true, trusted: false, variables: Default::default() }
+        Chat {
+            messages,
+            tools: None,
+            add_generation_prompt: true,
+            trusted: false,
+            variables: Default::default(),
+        }
     }
 }
 

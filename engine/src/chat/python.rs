@@ -24,7 +24,14 @@ pub(super) fn raise_exception(message: String) -> Result<Value, Error> {
 /// A float as Python's `repr` writes it: shortest digits, an exponent from 1e16 up and below 1e-4.
 pub(super) fn float_repr(f: f64) -> String {
     if !f.is_finite() {
-        return if f.is_nan() { "nan" } else if f > 0.0 { "inf" } else { "-inf" }.to_owned();
+        return if f.is_nan() {
+            "nan"
+        } else if f > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        }
+        .to_owned();
     }
     let magnitude = f.abs();
     if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
@@ -51,14 +58,18 @@ pub(super) fn method(state: &mut State, value: &Value, name: &str, args: &[Value
         ValueKind::Seq if name == "index" => {
             let (wanted,): (Value,) = from_args(args)?;
             let found = value.try_iter()?.position(|item| item == wanted);
-            found.map(Value::from).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "value is not in list"))
+            found
+                .map(Value::from)
+                .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "value is not in list"))
         }
         _ => Err(Error::from(ErrorKind::UnknownMethod)),
     }
 }
 
 fn string_method(s: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
-    let triple = |a: &str, b: &str, c: &str| Value::from(Tuple::from([Value::from(a), Value::from(b), Value::from(c)]));
+    let triple = |a: &str, b: &str, c: &str| {
+        Value::from(Tuple::from([Value::from(a), Value::from(b), Value::from(c)]))
+    };
     Ok(match name {
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(args)?;
@@ -74,14 +85,18 @@ fn string_method(s: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
                 return Err(Error::new(ErrorKind::InvalidOperation, "empty separator"));
             }
             match name {
-                "partition" => s.split_once(separator).map_or(triple(s, "", ""), |(a, b)| triple(a, separator, b)),
+                "partition" => {
+                    s.split_once(separator).map_or(triple(s, "", ""), |(a, b)| triple(a, separator, b))
+                }
                 _ => s.rsplit_once(separator).map_or(triple("", "", s), |(a, b)| triple(a, separator, b)),
             }
         }
         "rsplit" => rsplit(s, args)?,
         "index" => {
             let (wanted,): (&str,) = from_args(args)?;
-            let at = s.find(wanted).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "substring not found"))?;
+            let at = s
+                .find(wanted)
+                .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "substring not found"))?;
             Value::from(s[..at].chars().count())
         }
         _ => return Err(Error::from(ErrorKind::UnknownMethod)),
@@ -124,7 +139,17 @@ pub(super) fn strftime_now(format: String) -> String {
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 

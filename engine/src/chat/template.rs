@@ -72,10 +72,13 @@ impl ChatTemplate {
             ("messages".into(), chat.messages.iter().map(&mut pass).collect()),
         ];
         let tools = chat.tools.as_ref().filter(|tools| !tools.is_empty());
-        context.push(("tools".into(), match tools {
-            Some(tools) => tools.iter().map(&mut pass).collect(),
-            None => ().into(),
-        }));
+        context.push((
+            "tools".into(),
+            match tools {
+                Some(tools) => tools.iter().map(&mut pass).collect(),
+                None => ().into(),
+            },
+        ));
         context.extend(chat.variables.iter().map(|(name, value)| (name.clone(), pass(value))));
         let text = self.run(Value::from_pairs(context), size)?;
         Ok(Rendered { text, marker: marker.and_then(|m| m.used()) })
@@ -121,7 +124,9 @@ fn mentions(chat: &Chat, c: char) -> bool {
         match value {
             serde_json::Value::String(s) => s.contains(c),
             serde_json::Value::Array(items) => items.iter().any(|item| value_mentions(item, c)),
-            serde_json::Value::Object(map) => map.iter().any(|(key, item)| key.contains(c) || value_mentions(item, c)),
+            serde_json::Value::Object(map) => {
+                map.iter().any(|(key, item)| key.contains(c) || value_mentions(item, c))
+            }
             _ => false,
         }
     }
@@ -174,14 +179,18 @@ fn template_error(e: minijinja::Error) -> Error {
         source = inner.source();
     }
     let reason = match e.kind() {
-        minijinja::ErrorKind::OutOfFuel => "it does more work than a conversation of this size justifies".to_owned(),
+        minijinja::ErrorKind::OutOfFuel => {
+            "it does more work than a conversation of this size justifies".to_owned()
+        }
         kind => match e.detail() {
             Some(detail) => format!("{kind}: {detail}"),
             None => kind.to_string(),
         },
     };
-    Error::Template { reason: match e.line() {
-        Some(line) => format!("line {line}: {reason}"),
-        None => reason,
-    } }
+    Error::Template {
+        reason: match e.line() {
+            Some(line) => format!("line {line}: {reason}"),
+            None => reason,
+        },
+    }
 }

@@ -36,7 +36,13 @@ mod tests {
             'a' => "assistant",
             _ => "tool",
         };
-        Chat::new(roles.chars().enumerate().map(|(i, c)| json!({"role": name(c), "content": i.to_string()})).collect())
+        Chat::new(
+            roles
+                .chars()
+                .enumerate()
+                .map(|(i, c)| json!({"role": name(c), "content": i.to_string()}))
+                .collect(),
+        )
     }
 
     #[test]
@@ -54,7 +60,8 @@ mod tests {
             ("uu", Some("1")),
         ] {
             let shorter = chat_trim_oldest_exchange(&chat(roles));
-            let content = shorter.map(|c| c.messages.iter().map(|m| m["content"].as_str().unwrap()).collect::<String>());
+            let content = shorter
+                .map(|c| c.messages.iter().map(|m| m["content"].as_str().unwrap()).collect::<String>());
             assert_eq!(content.as_deref(), kept, "{roles}");
         }
     }

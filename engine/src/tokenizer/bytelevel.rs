@@ -1,6 +1,7 @@
 //! GPT-2's byte alphabet: how vocabularies of byte-level BPE spell arbitrary bytes as printable characters.
 
 /// The character that stands for a byte: printable Latin-1 stands for itself, the 68 others for U+0100 onward.
+#[cfg(test)]
 pub(super) fn byte_to_char(byte: u8) -> char {
     let code = match byte {
         b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF => u32::from(byte),

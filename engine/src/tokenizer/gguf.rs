@@ -14,7 +14,8 @@ const TYPES: &str = "tokenizer.ggml.token_type";
 const MERGES: &str = "tokenizer.ggml.merges";
 
 /// Ids that end a generation whenever the file names them.
-const END_IDS: &[&str] = &["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
+const END_IDS: &[&str] =
+    &["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
 /// Ids that are structure even in a file without token types.
 const STRUCTURE_IDS: &[&str] = &[
     "tokenizer.ggml.bos_token_id",
@@ -47,7 +48,9 @@ pub(super) fn tokenizer(metadata: &Metadata) -> Result<Tokenizer> {
     let mut bpe = BpeBuilder::new(&vocab, merges.len(), |id| {
         // A token with characters outside the byte alphabet cannot be reached by merging bytes.
         matches!(vocab.kind(id), Some(Kind::Normal | Kind::Byte))
-            && tokens.get(id as usize).is_some_and(|t| !t.is_empty() && t.chars().all(|c| super::bytelevel::char_to_byte(c).is_some()))
+            && tokens.get(id as usize).is_some_and(|t| {
+                !t.is_empty() && t.chars().all(|c| super::bytelevel::char_to_byte(c).is_some())
+            })
     })?;
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (i, merge) in merges.iter().enumerate() {
@@ -98,8 +101,9 @@ fn vocabulary(metadata: &Metadata, tokens: &[String]) -> Result<Vocab> {
     for (i, token) in tokens.iter().enumerate() {
         let kind = match &kinds {
             None => Kind::Normal,
-            Some(kinds) => Kind::from_gguf(kinds[i])
-                .ok_or_else(|| Error::bad_model(format!("{TYPES}[{i}]"), format!("{} is no token type", kinds[i])))?,
+            Some(kinds) => Kind::from_gguf(kinds[i]).ok_or_else(|| {
+                Error::bad_model(format!("{TYPES}[{i}]"), format!("{} is no token type", kinds[i]))
+            })?,
         };
         vocab.push(kind, |bytes| {
             if !matches!(kind, Kind::Normal | Kind::Byte) || !unspell(token, bytes) {

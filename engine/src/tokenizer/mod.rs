@@ -87,7 +87,8 @@ impl Tokenizer {
     fn from_parts(parts: Parts) -> Result<Self> {
         let Parts { vocab, bpe, words, added, bos, add_bos, end_ids: mut eos_ids } = parts;
         for id in 0..vocab.len() as u32 {
-            let ends = vocab.kind(id) == Some(Kind::Control) && END_NAMES.iter().any(|n| n.as_bytes() == vocab.bytes(id));
+            let ends = vocab.kind(id) == Some(Kind::Control)
+                && END_NAMES.iter().any(|n| n.as_bytes() == vocab.bytes(id));
             if ends {
                 eos_ids.push(id);
             }

@@ -83,7 +83,10 @@ pub(super) struct Words {
 
 impl Words {
     /// From the parts of a `tokenizer.json`.
-    pub(super) fn new(normalizer: Option<NormalizerWrapper>, pre: Option<PreTokenizerWrapper>) -> Result<Self> {
+    pub(super) fn new(
+        normalizer: Option<NormalizerWrapper>,
+        pre: Option<PreTokenizerWrapper>,
+    ) -> Result<Self> {
         let mut words = Words { normalizer, steps: Vec::new(), spelled: false };
         let mut byte_level = false;
         let mut list = Vec::new();
@@ -110,7 +113,10 @@ impl Words {
             }
         }
         if !byte_level {
-            return Err(Error::unsupported("tokenizer.json: pre_tokenizer", "only byte-level tokenizers are supported"));
+            return Err(Error::unsupported(
+                "tokenizer.json: pre_tokenizer",
+                "only byte-level tokenizers are supported",
+            ));
         }
         Ok(words)
     }

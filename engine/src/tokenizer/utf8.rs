@@ -70,8 +70,18 @@ mod tests {
     fn any_cut_of_any_bytes_equals_lossy_decoding_of_the_whole() {
         let rng = &mut Rng(7);
         let pieces: [&[u8]; 12] = [
-            b"a", "é".as_bytes(), "世".as_bytes(), "🙂".as_bytes(), "👨\u{200d}👩".as_bytes(), b"\xff", b"\xe4\xb8",
-            b"\xf0\x9f\x99", b"\x80", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+            b"a",
+            "é".as_bytes(),
+            "世".as_bytes(),
+            "🙂".as_bytes(),
+            "👨\u{200d}👩".as_bytes(),
+            b"\xff",
+            b"\xe4\xb8",
+            b"\xf0\x9f\x99",
+            b"\x80",
+            b"\xc0\xaf",
+            b"\xed\xa0\x80",
+            b"\xf4\x90\x80\x80",
         ];
         for round in 0..3000 {
             let mut bytes = Vec::new();

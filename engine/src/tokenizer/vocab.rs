@@ -54,7 +54,10 @@ impl Vocab {
     /// An empty vocabulary with room for `tokens`.
     pub(super) fn with_capacity(tokens: usize) -> Result<Self> {
         if tokens == 0 || tokens > MAX_TOKENS {
-            return Err(Error::bad_model("vocabulary", format!("{tokens} tokens (1 to {MAX_TOKENS} are possible)")));
+            return Err(Error::bad_model(
+                "vocabulary",
+                format!("{tokens} tokens (1 to {MAX_TOKENS} are possible)"),
+            ));
         }
         let out_of_memory = |_| Error::OutOfMemory { wanted: tokens as u64 * 5, what: "vocabulary".into() };
         let (mut ends, mut kinds) = (Vec::new(), Vec::new());
