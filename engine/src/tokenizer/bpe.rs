@@ -39,10 +39,10 @@ pub(super) struct BpeBuilder<'v> {
 }
 
 impl<'v> BpeBuilder<'v> {
-    /// Only tokens for which `part_of_text` holds can be reached by merging.
-    pub(super) fn new(vocab: &'v Vocab, merges: usize, part_of_text: impl Fn(u32) -> bool) -> Result<Self> {
+    /// For `merges` merges on the vocabulary's mergeable tokens.
+    pub(super) fn new(vocab: &'v Vocab, merges: usize) -> Result<Self> {
         let mut index = ByteIndex::with_capacity(vocab.len())?;
-        for id in (0..vocab.len() as u32).filter(|&id| part_of_text(id)) {
+        for id in (0..vocab.len() as u32).filter(|&id| vocab.is_mergeable(id)) {
             index.insert(vocab, id).map_err(|other| {
                 let text = String::from_utf8_lossy(vocab.bytes(id)).into_owned();
                 Error::bad_model("vocabulary", format!("tokens {other} and {id} are both {text:?}"))

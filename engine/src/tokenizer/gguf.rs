@@ -45,13 +45,7 @@ pub(super) fn tokenizer(metadata: &Metadata) -> Result<Tokenizer> {
         Some(_) => return Err(Error::bad_model(MERGES, "is not an array of strings")),
         None => &[],
     };
-    let mut bpe = BpeBuilder::new(&vocab, merges.len(), |id| {
-        // A token with characters outside the byte alphabet cannot be reached by merging bytes.
-        matches!(vocab.kind(id), Some(Kind::Normal | Kind::Byte))
-            && tokens.get(id as usize).is_some_and(|t| {
-                !t.is_empty() && t.chars().all(|c| super::bytelevel::char_to_byte(c).is_some())
-            })
-    })?;
+    let mut bpe = BpeBuilder::new(&vocab, merges.len())?;
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (i, merge) in merges.iter().enumerate() {
         left.clear();
@@ -105,11 +99,7 @@ fn vocabulary(metadata: &Metadata, tokens: &[String]) -> Result<Vocab> {
                 Error::bad_model(format!("{TYPES}[{i}]"), format!("{} is no token type", kinds[i]))
             })?,
         };
-        vocab.push(kind, |bytes| {
-            if !matches!(kind, Kind::Normal | Kind::Byte) || !unspell(token, bytes) {
-                bytes.extend_from_slice(token.as_bytes());
-            }
-        })?;
+        vocab.push_spelled(kind, token)?;
     }
     vocab.shrink();
     if kinds.is_none() {

@@ -13,13 +13,14 @@ mod added;
 mod bpe;
 mod bytelevel;
 mod gguf;
+mod json;
 mod pretokenize;
 mod utf8;
 mod vocab;
 
 pub use utf8::Utf8Stream;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gguf::Metadata;
 use added::{Added, Part};
 use bpe::Bpe;
@@ -66,22 +67,25 @@ struct Parts {
     added: Added,
     bos: Option<u32>,
     add_bos: bool,
-    /// The first is EOS.
+    /// EOS first, if the file names it.
     end_ids: Vec<u32>,
 }
 
 impl Tokenizer {
     /// From a GGUF's metadata alone.
     ///
-    /// Damaged metadata is [`Error::BadModel`]; a kind of tokenizer or a pre-tokenizer that is not known is
-    /// [`Error::UnsupportedModel`]. The metadata's own copy of the vocabulary is not needed afterwards.
+    /// Damaged metadata is [`crate::Error::BadModel`]; a kind of tokenizer or a pre-tokenizer that is not known is
+    /// [`crate::Error::UnsupportedModel`]. The metadata's own copy of the vocabulary is not needed afterwards.
     pub fn from_gguf(metadata: &Metadata) -> Result<Self> {
         gguf::tokenizer(metadata)
     }
 
     /// From the bytes of a `tokenizer.json`.
-    pub fn from_json(_json: &[u8]) -> Result<Self> {
-        Err(Error::Internal("the tokenizer is not there yet".into()))
+    ///
+    /// That file does not say which token ends a turn: those known by name do (`<|im_end|>` and the like).
+    /// Whether a context starts with BOS is read from its post-processor. Errors as [`Tokenizer::from_gguf`].
+    pub fn from_json(json: &[u8]) -> Result<Self> {
+        json::tokenizer(json)
     }
 
     fn from_parts(parts: Parts) -> Result<Self> {
@@ -158,7 +162,7 @@ impl Tokenizer {
 
     /// Whether a token is a control token (never text). Padding and holes of the vocabulary are, too.
     pub fn is_control(&self, id: u32) -> bool {
-        !matches!(self.vocab.kind(id), Some(Kind::Normal | Kind::UserDefined | Kind::Byte))
+        !matches!(self.vocab.kind(id), Some(Kind::Normal | Kind::UserDefined | Kind::Byte | Kind::Unspelled))
     }
 
     /// Names of all control tokens.

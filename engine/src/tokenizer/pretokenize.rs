@@ -88,6 +88,9 @@ impl Words {
         pre: Option<PreTokenizerWrapper>,
     ) -> Result<Self> {
         let mut words = Words { normalizer, steps: Vec::new(), spelled: false };
+        if let Some(normalizer) = &words.normalizer {
+            check_normalizer(normalizer)?;
+        }
         let mut byte_level = false;
         let mut list = Vec::new();
         if let Some(pre) = pre {
@@ -103,12 +106,17 @@ impl Words {
                         words.steps.push(split(GPT2)?);
                     }
                 }
-                other => {
-                    if matches!(other, PreTokenizerWrapper::ByteLevel(_)) {
-                        byte_level = true;
-                        words.spelled = true;
-                    }
-                    words.steps.push(other);
+                step @ PreTokenizerWrapper::ByteLevel(_) if i == last => {
+                    byte_level = true;
+                    words.spelled = true;
+                    words.steps.push(step);
+                }
+                step @ (PreTokenizerWrapper::Split(_) | PreTokenizerWrapper::Digits(_)) => {
+                    words.steps.push(step)
+                }
+                _ => {
+                    let reason = "only Split, Digits and, last, ByteLevel are supported";
+                    return Err(Error::unsupported("tokenizer.json: pre_tokenizer", reason));
                 }
             }
         }
@@ -143,6 +151,21 @@ impl Words {
             each(word);
         }
         Ok(())
+    }
+}
+
+/// Unicode's normal forms need no data from the file; other normalizers are refused.
+fn check_normalizer(normalizer: &NormalizerWrapper) -> Result<()> {
+    match normalizer {
+        NormalizerWrapper::NFC(_)
+        | NormalizerWrapper::NFD(_)
+        | NormalizerWrapper::NFKC(_)
+        | NormalizerWrapper::NFKD(_) => Ok(()),
+        NormalizerWrapper::Sequence(list) => list.as_ref().iter().try_for_each(check_normalizer),
+        _ => Err(Error::unsupported(
+            "tokenizer.json: normalizer",
+            "only NFC, NFD, NFKC and NFKD are supported",
+        )),
     }
 }
 

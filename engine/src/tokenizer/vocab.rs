@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Unused = 5,
     /// A single byte.
     Byte = 6,
+    /// Text that is spelled outside the byte alphabet: it can be decoded, but no text encodes to it. Not in files.
+    Unspelled = 0,
 }
 
 impl Kind {
@@ -66,16 +68,32 @@ impl Vocab {
         Ok(Vocab { bytes: Vec::new(), ends, kinds })
     }
 
-    /// Appends the next id's bytes, written by `write`.
-    pub(super) fn push(&mut self, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
-        write(&mut self.bytes);
+    /// Appends the next id, spelled in the byte alphabet if it is text.
+    pub(super) fn push_spelled(&mut self, kind: Kind, token: &str) -> Result<()> {
+        let mut kind = kind;
+        let start = self.bytes.len();
+        if !matches!(kind, Kind::Normal | Kind::Byte) {
+            self.bytes.extend_from_slice(token.as_bytes());
+        } else if !super::bytelevel::unspell(token, &mut self.bytes) {
+            kind = Kind::Unspelled;
+            self.bytes.extend_from_slice(token.as_bytes());
+        }
         let end = u32::try_from(self.bytes.len()).ok().filter(|&end| end as usize <= MAX_BYTES);
-        let end = end.ok_or_else(|| {
-            Error::bad_model("vocabulary", format!("its tokens have more than {MAX_BYTES} bytes together"))
-        })?;
+        let Some(end) = end else {
+            self.bytes.truncate(start);
+            return Err(Error::bad_model(
+                "vocabulary",
+                format!("its tokens have more than {MAX_BYTES} bytes together"),
+            ));
+        };
         self.ends.push(end);
         self.kinds.push(kind);
         Ok(())
+    }
+
+    /// Whether merging bytes can lead to this token.
+    pub(super) fn is_mergeable(&self, id: u32) -> bool {
+        matches!(self.kind(id), Some(Kind::Normal | Kind::Byte)) && !self.bytes(id).is_empty()
     }
 
     /// Gives back memory that was reserved for growth.
