@@ -1,0 +1,267 @@
+//! Sequences' states: page tables with copy-on-write.
+//!
+//! A page that only one table holds is written in place; a shared one is copied before its first write, and
+//! only a table's last, partly filled page is ever written again. Lengths and windows change when a pass has
+//! succeeded ([`States::commit`]), so that a pass that fails leaves every state as it was.
+
+use super::scratch::Shared;
+use crate::backend::{LayerState, StateId, StateImage, StateShape, PAGE_TOKENS};
+use crate::error::{Error, Result};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+struct State {
+    len: usize,
+    pages: Vec<Arc<[f32]>>,
+    windows: Arc<[f32]>,
+    /// A pass is using it.
+    busy: bool,
+    /// It was freed during a pass and goes when that ends.
+    doomed: bool,
+}
+
+/// A state as a pass sees it.
+pub(crate) struct Open {
+    pub(crate) id: StateId,
+    /// Tokens before the pass.
+    pub(crate) len: usize,
+    /// All pages, those for the pass's tokens included. Rows from `len` on may be written; rows before may
+    /// be read. Valid until the state is committed or aborted.
+    pub(crate) pages: Vec<Shared>,
+    /// Windows before the pass.
+    pub(crate) windows: Arc<[f32]>,
+}
+
+pub(crate) struct States {
+    shape: StateShape,
+    map: HashMap<StateId, State>,
+    next: u64,
+}
+
+impl States {
+    pub(crate) fn new(shape: StateShape) -> Self {
+        States { shape, map: HashMap::new(), next: 1 }
+    }
+
+    fn insert(&mut self, len: usize, pages: Vec<Arc<[f32]>>, windows: Arc<[f32]>) -> StateId {
+        let id = StateId(self.next);
+        self.next += 1;
+        self.map.insert(id, State { len, pages, windows, busy: false, doomed: false });
+        id
+    }
+
+    fn get(&self, id: StateId) -> Result<&State> {
+        self.map.get(&id).filter(|s| !s.doomed).ok_or_else(|| unknown(id))
+    }
+
+    fn idle(&mut self, id: StateId) -> Result<&mut State> {
+        let state = self.map.get_mut(&id).filter(|s| !s.doomed).ok_or_else(|| unknown(id))?;
+        if state.busy {
+            return Err(Error::Busy { what: format!("state {} is being extended by a pass", id.0) });
+        }
+        Ok(state)
+    }
+
+    pub(crate) fn create(&mut self) -> Result<StateId> {
+        let windows = zeroed(self.shape.window_elems)?;
+        Ok(self.insert(0, Vec::new(), windows))
+    }
+
+    pub(crate) fn free(&mut self, id: StateId) {
+        match self.map.get_mut(&id) {
+            Some(state) if state.busy => state.doomed = true,
+            _ => drop(self.map.remove(&id)),
+        }
+    }
+
+    pub(crate) fn len(&self, id: StateId) -> Result<usize> {
+        Ok(self.get(id)?.len)
+    }
+
+    pub(crate) fn fork(&mut self, id: StateId) -> Result<StateId> {
+        let state = self.idle(id)?;
+        let (len, pages, windows) = (state.len, state.pages.clone(), state.windows.clone());
+        Ok(self.insert(len, pages, windows))
+    }
+
+    pub(crate) fn truncate(&mut self, id: StateId, len: usize) -> Result<usize> {
+        let (kv, windows) = (self.shape.kv_elems, self.shape.window_elems);
+        let state = self.idle(id)?;
+        if len >= state.len {
+            return Ok(state.len);
+        }
+        let len = if windows == 0 { len } else { len - len % PAGE_TOKENS };
+        if windows > 0 {
+            // The page that begins at `len` exists, since `len` is before the end.
+            let page = &state.pages[len / PAGE_TOKENS];
+            state.windows = Arc::from(&page[kv..kv + windows]);
+        }
+        state.pages.truncate(len.div_ceil(PAGE_TOKENS));
+        state.len = len;
+        Ok(len)
+    }
+
+    pub(crate) fn export(&mut self, id: StateId) -> Result<StateImage> {
+        let state = self.idle(id)?;
+        Ok(StateImage { len: state.len, pages: state.pages.clone(), windows: state.windows.to_vec() })
+    }
+
+    pub(crate) fn import(&mut self, image: &StateImage) -> Result<StateId> {
+        let bad = |what: &str, found: usize, expected: usize| {
+            Err(Error::bad_checkpoint(what, format!("{found} found, {expected} expected")))
+        };
+        let pages = self.shape.pages_for(image.len);
+        if image.pages.len() != pages {
+            return bad("state pages", image.pages.len(), pages);
+        }
+        if let Some(page) = image.pages.iter().find(|p| p.len() != self.shape.page_elems()) {
+            return bad("elements of a state page", page.len(), self.shape.page_elems());
+        }
+        if image.windows.len() != self.shape.window_elems {
+            return bad("elements of the convolution windows", image.windows.len(), self.shape.window_elems);
+        }
+        Ok(self.insert(image.len, image.pages.clone(), image.windows.as_slice().into()))
+    }
+
+    /// Bytes of all states, shared pages counted once.
+    pub(crate) fn bytes(&self) -> u64 {
+        let mut seen = HashSet::new();
+        let mut bytes = 0;
+        for part in self.map.values().flat_map(|s| s.pages.iter().chain([&s.windows])) {
+            if seen.insert(part.as_ptr()) {
+                bytes += part.len() as u64 * 4;
+            }
+        }
+        bytes
+    }
+
+    /// Makes room for `tokens[i]` more tokens in each state `ids[i]` and hands the states to a pass. On error
+    /// nothing has changed.
+    pub(crate) fn open(&mut self, ids: &[StateId], tokens: &[usize]) -> Result<Vec<Open>> {
+        let mut open: Vec<Open> = Vec::with_capacity(ids.len());
+        for (&id, &tokens) in ids.iter().zip(tokens) {
+            if open.iter().any(|o| o.id == id) {
+                self.abort(&open);
+                return Err(Error::invalid("batch", format!("state {} occurs twice", id.0)));
+            }
+            match self.open_one(id, tokens) {
+                Ok(o) => open.push(o),
+                Err(e) => {
+                    self.abort(&open);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    fn open_one(&mut self, id: StateId, tokens: usize) -> Result<Open> {
+        let shape = self.shape.clone();
+        let state = self.idle(id)?;
+        let wanted = shape.pages_for(state.len + tokens);
+        let first_written = state.len / PAGE_TOKENS;
+        if let Err(e) = grow(state, &shape, wanted) {
+            state.pages.truncate(shape.pages_for(state.len));
+            return Err(e);
+        }
+        let pages = state
+            .pages
+            .iter_mut()
+            .enumerate()
+            .map(|(i, page)| match Arc::get_mut(page) {
+                // `grow` made these this table's own.
+                Some(own) if i >= first_written => Shared::new(own.as_mut_ptr()),
+                _ => Shared::new(page.as_ptr().cast_mut()),
+            })
+            .collect();
+        state.busy = true;
+        Ok(Open { id, len: state.len, pages, windows: state.windows.clone() })
+    }
+
+    /// Ends a successful pass: each state has grown by its tokens and has new windows.
+    pub(crate) fn commit(&mut self, open: &[Open], tokens: &[usize], windows: Vec<Vec<f32>>) {
+        for ((o, tokens), windows) in open.iter().zip(tokens).zip(windows) {
+            if let Some(state) = self.map.get_mut(&o.id) {
+                state.len = o.len + tokens;
+                if !windows.is_empty() {
+                    state.windows = windows.into();
+                }
+            }
+            self.close(o.id);
+        }
+    }
+
+    /// Ends a pass that failed: the states are as before it.
+    pub(crate) fn abort(&mut self, open: &[Open]) {
+        for o in open {
+            let pages = self.shape.pages_for(o.len);
+            if let Some(state) = self.map.get_mut(&o.id) {
+                state.pages.truncate(pages);
+            }
+            self.close(o.id);
+        }
+    }
+
+    fn close(&mut self, id: StateId) {
+        if let Some(state) = self.map.get_mut(&id) {
+            state.busy = false;
+            if state.doomed {
+                self.map.remove(&id);
+            }
+        }
+    }
+}
+
+fn unknown(id: StateId) -> Error {
+    Error::invalid("state", format!("there is no state {}", id.0))
+}
+
+/// Makes the page of the next token this table's own and adds pages up to `wanted`.
+fn grow(state: &mut State, shape: &StateShape, wanted: usize) -> Result<()> {
+    state
+        .pages
+        .try_reserve(wanted.saturating_sub(state.pages.len()))
+        .map_err(|_| Error::OutOfMemory { wanted: wanted as u64 * 16, what: "a page table".into() })?;
+    let rows = state.len % PAGE_TOKENS;
+    if let Some(last) = state.pages.last_mut().filter(|_| rows > 0) {
+        if Arc::get_mut(last).is_none() {
+            *last = copy_rows(last, shape, rows)?;
+        }
+    }
+    while state.pages.len() < wanted {
+        state.pages.push(zeroed(shape.page_elems())?);
+    }
+    Ok(())
+}
+
+/// A copy of a page's first `rows` tokens and of its windows.
+fn copy_rows(page: &[f32], shape: &StateShape, rows: usize) -> Result<Arc<[f32]>> {
+    let mut copy = zeroed(shape.page_elems())?;
+    if let Some(to) = Arc::get_mut(&mut copy) {
+        for layer in &shape.layers {
+            if let LayerState::Kv { k, v, n_kv_heads, head_dim } = *layer {
+                for head in 0..n_kv_heads {
+                    for start in [k, v] {
+                        let from = start + head * PAGE_TOKENS * head_dim;
+                        let range = from..from + rows * head_dim;
+                        to[range.clone()].copy_from_slice(&page[range]);
+                    }
+                }
+            }
+        }
+        to[shape.kv_elems..].copy_from_slice(&page[shape.kv_elems..]);
+    }
+    Ok(copy)
+}
+
+fn zeroed(elems: usize) -> Result<Arc<[f32]>> {
+    // `Arc` has no fallible constructor: a trial allocation of its size, header included, is given back first.
+    let mut trial: Vec<f32> = Vec::new();
+    trial.try_reserve_exact(elems.saturating_add(16)).map_err(|_| Error::OutOfMemory {
+        wanted: elems as u64 * 4,
+        what: "a page of a sequence's state".into(),
+    })?;
+    drop(trial);
+    // SAFETY: all zero bits are the float 0.
+    Ok(unsafe { Arc::<[f32]>::new_zeroed_slice(elems).assume_init() })
+}
