@@ -17,6 +17,8 @@ mod pool;
 mod rope;
 mod scratch;
 mod states;
+#[cfg(test)]
+mod tests;
 mod tickets;
 mod weights;
 

@@ -39,7 +39,6 @@ pub(crate) struct ShortConv {
     /// `[taps][channels]`: transposed, so that channels are contiguous.
     pub(crate) kernel: Vec<f32>,
     pub(crate) out_proj: Linear,
-    pub(crate) channels: usize,
     pub(crate) taps: usize,
 }
 
@@ -302,7 +301,6 @@ impl Binder<'_> {
             in_proj: self.linear(&c.in_proj, wide, hidden)?,
             kernel: (0..c.taps).flat_map(|j| kernel.iter().skip(j).step_by(c.taps).copied()).collect(),
             out_proj: self.linear(&c.out_proj, hidden, c.channels)?,
-            channels: c.channels,
             taps: c.taps,
         })
     }

@@ -1,0 +1,7 @@
+//! The backend as a whole, on small random models.
+
+mod behaviour;
+mod identity;
+mod kernels;
+mod model;
+mod naive;
