@@ -64,6 +64,8 @@ messages! {
     SessionAppend = 7, "SESSION_APPEND", ToBridge {
         /// The session.
         session: u32,
+        /// The blocks become the whole context, of which the longest common prefix is kept.
+        replace: bool,
     }
     /// Copies a session; pages are shared until one of them writes. Answer: [`Session`], with the new handle.
     SessionFork = 8, "SESSION_FORK", ToBridge {

@@ -123,7 +123,7 @@ fn accepted() -> Vec<Case> {
         case("model_info", "", &[f(3, crit, m::ModelInfo { model: 1 }, b"")]),
         case("generate", "the tail is one JSON document", &[f(4, crit, m::Generate { model: Some(1), session: None, checkpoint: Some(7), keep: true, events: true }, doc)]),
         case("session_open", "", &[f(5, crit, m::SessionOpen { model: 1, checkpoint: None, context: Some(512) }, b"")]),
-        case("session_append", "", &[f(6, crit, m::SessionAppend { session: 3 }, br#"{"blocks":[{"raw":"<|im_start|>"}]}"#)]),
+        case("session_append", "", &[f(6, crit, m::SessionAppend { session: 3, replace: false }, br#"{"blocks":[{"raw":"<|im_start|>"}]}"#)]),
         case("session_fork", "", &[f(7, crit, m::SessionFork { session: 3 }, b"")]),
         case("session_close", "", &[f(8, crit, m::SessionClose { session: 3 }, b"")]),
         case("checkpoint_take", "of a running generation", &[f(9, crit, m::CheckpointTake { session: None, generation: Some(4) }, b"")]),

@@ -1,1 +1,25 @@
-//! placeholder
+//! Turns protocol requests into engine calls. It knows no transport: frames go in through
+//! [`Connection::submit`] and come out of [`Connection::next`], whether a pipe or a function call carries them.
+//!
+//! - [`Connection`]: handshake, open requests, dispatch; it never runs the engine itself;
+//! - [`port`]: the little that a request needs of an engine;
+//! - [`echo`]: a model without weights behind that port, so that hosts are tested without any;
+//! - [`engine`]: the real one.
+//!
+//! **Invariants.** The thread that submits frames never computes, loads or waits for credit. Each accepted
+//! request gets exactly one END frame, also when its worker panics. Nothing queues without bound: events cost
+//! credit, and frames not yet taken are limited in bytes.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod connection;
+pub mod echo;
+mod failure;
+mod files;
+mod handles;
+mod ops;
+mod outbox;
+pub mod port;
+mod request;
+
+pub use connection::{Connection, Ended};

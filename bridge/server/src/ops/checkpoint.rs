@@ -1,0 +1,84 @@
+//! CHECKPOINT_SAVE, CHECKPOINT_LOAD with its chunks, CHECKPOINT_DROP.
+
+use crate::connection::{Agreed, Answer, Inner, Job};
+use crate::failure::{Failure, Outcome};
+use crate::files;
+use crate::port::Checkpoint;
+use crate::request::{Request, Upload};
+use lean_engine::Error;
+use lean_protocol::{crc32, messages as m, Flags, Frame, CHUNK_BYTES};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Room left in a frame for a chunk's head.
+const CHUNK_HEAD_BYTES: usize = 32;
+
+/// Keeps a checkpoint and answers its handle.
+pub(super) fn keep(job: &Job, checkpoint: Arc<dyn Checkpoint>) -> Outcome<Answer> {
+    let tokens = checkpoint.tokens() as u32;
+    let checkpoint = job.inner.tables.checkpoints.insert(checkpoint)?;
+    Ok(job.answer(&m::Checkpoint { checkpoint, tokens }, Vec::new()))
+}
+
+pub(crate) fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> {
+    let bytes = job.inner.tables.checkpoints.get(save.checkpoint)?.to_bytes()?;
+    job.request.cancel.check()?;
+    match save.path {
+        Some(path) => files::write_atomically(Path::new(&path), &bytes)?,
+        None => {
+            let piece = CHUNK_BYTES.min(job.agreed.max_frame as usize - CHUNK_HEAD_BYTES);
+            for (i, chunk) in bytes.chunks(piece).enumerate() {
+                job.event(&m::Chunk { offset: (i * piece) as u64, digest: None }, chunk)?;
+            }
+        }
+    }
+    Ok(job.answer(&m::Saved { size: bytes.len() as u64, digest: crc32::crc32(&bytes) }, Vec::new()))
+}
+
+pub(crate) fn load_file(job: &Job, load: m::CheckpointLoad) -> Outcome<Answer> {
+    let model = job.inner.tables.models.get(load.model)?;
+    let path = load.path.unwrap_or_default();
+    let bytes = files::read(Path::new(&path))?;
+    job.request.cancel.check()?;
+    keep(job, model.checkpoint_from_bytes(&bytes)?)
+}
+
+pub(crate) fn forget(job: &Job, drop: m::CheckpointDrop) -> Outcome<Answer> {
+    job.inner.tables.checkpoints.remove(drop.checkpoint)?;
+    Ok(job.answer(&m::Ok {}, Vec::new()))
+}
+
+/// Takes a chunk of an upload: the copy is all that happens on the submitting thread. A chunk of a request
+/// that is no upload (any more) is ignored, since it may have crossed a cancel.
+pub(crate) fn upload_chunk(inner: &Arc<Inner>, request: Arc<Request>, chunk: m::Chunk, frame: &Frame, agreed: Agreed) {
+    let Some(mut upload) = request.take_upload() else { return };
+    if let Err(failure) = add(&mut upload, &chunk, frame.tail()) {
+        return inner.finish(&request, Err(failure));
+    }
+    if !frame.flags.has(Flags::END) {
+        return request.set_upload(upload);
+    }
+    let job = Job { inner: inner.clone(), request, agreed, frame: Frame::from_parts(frame.request, frame.kind, frame.flags, b"", b"") };
+    job.spawn(move |job| {
+        if chunk.digest != Some(upload.crc) {
+            let reason = format!("digest {:08x} announced, {:08x} received", chunk.digest.unwrap_or(0), upload.crc);
+            return Err(Error::bad_checkpoint("upload", reason).into());
+        }
+        let model = job.inner.tables.models.get(upload.model)?;
+        keep(job, model.checkpoint_from_bytes(&upload.bytes)?)
+    });
+}
+
+fn add(upload: &mut Upload, chunk: &m::Chunk, tail: &[u8]) -> Outcome<()> {
+    let have = upload.bytes.len() as u64;
+    if chunk.offset != have {
+        return Err(Failure::protocol(format!("a chunk at offset {} where {have} was due", chunk.offset)));
+    }
+    if have + tail.len() as u64 > files::CHECKPOINT_BYTES_MAX {
+        return Err(Error::bad_checkpoint("upload", "larger than any checkpoint").into());
+    }
+    files::reserve(&mut upload.bytes, tail.len())?;
+    upload.bytes.extend_from_slice(tail);
+    upload.crc = crc32::update(upload.crc, tail);
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! GENERATE, on a model or on a session.
+
+use super::session::{append_blocks, lock};
+use super::{document, only};
+use crate::connection::{Answer, Job};
+use crate::failure::Outcome;
+use crate::port::{Event, Generation, Output, Session};
+use crate::request::Request;
+use lean_engine::{Error, Result};
+use lean_protocol::messages as m;
+use serde_json::{json, Value};
+use std::sync::Arc;
+
+pub(crate) fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
+    let doc = document(job)?;
+    only(&doc, &["blocks", "type", "options"])?;
+    match (request.model, request.session) {
+        (Some(model), None) => {
+            let model = job.inner.tables.models.get(model)?;
+            let start = match request.checkpoint {
+                None => model.open(None)?,
+                Some(c) => model.restore(&*job.inner.tables.checkpoints.get(c)?, None)?,
+            };
+            let (output, end) = run(job, &request, start, &doc)?;
+            answer(job, &request, output, end.as_ref())
+        }
+        (None, Some(session)) if request.checkpoint.is_none() => {
+            let slot = job.inner.tables.sessions.get(session)?;
+            let mut session = lock(&slot)?;
+            // On a fork: whatever goes wrong, the session is as it was.
+            let (output, end) = run(job, &request, session.fork()?, &doc)?;
+            let answer = answer(job, &request, output, end.as_ref())?;
+            *session = end;
+            Ok(answer)
+        }
+        _ => Err(Error::invalid("model", "either a model (and perhaps a checkpoint) or a session").into()),
+    }
+}
+
+fn run(job: &Job, request: &m::Generate, mut session: Box<dyn Session>, doc: &Value) -> Result<(Output, Box<dyn Session>)> {
+    append_blocks(job, session.as_mut(), doc, false)?;
+    let ty = doc.get("type").filter(|t| !t.is_null());
+    let none = json!({});
+    let options = doc.get("options").filter(|o| !o.is_null()).unwrap_or(&none);
+    let mut generation = session.generate(ty, options, &job.request.cancel)?;
+    job.request.open_takes();
+    drive(job, request.events, generation.as_mut())?;
+    job.request.cancel.check()?;
+    generation.finish()
+}
+
+/// Pulls events until the value is whole. Credit is waited for *before* the step that earns an event, so a
+/// parked generation has computed nothing that the host has not seen, and a checkpoint taken meanwhile holds
+/// exactly the tokens sent.
+fn drive(job: &Job, events: bool, generation: &mut dyn Generation) -> Result<()> {
+    loop {
+        let mut serve = |take: Arc<Request>| give_checkpoint(job, &take, generation);
+        if events {
+            job.request.wait_credit(&mut serve)?;
+        } else {
+            job.request.poll(&mut serve)?;
+        }
+        let Some(event) = generation.next()? else { return Ok(()) };
+        if events {
+            send(job, event)?;
+        }
+    }
+}
+
+fn send(job: &Job, event: Event) -> Result<()> {
+    match event {
+        Event::Prefill { done, total } => super::prefill_event(job, done, total),
+        Event::Token { id, text, forced } => job.event(&m::Tokens { ids: vec![id], forced }, text.as_bytes()),
+    }
+}
+
+fn give_checkpoint(job: &Job, take: &Arc<Request>, generation: &mut dyn Generation) {
+    let outcome = generation.checkpoint().map_err(Into::into).and_then(|c| super::checkpoint::keep(job, c));
+    job.inner.finish(take, outcome);
+}
+
+fn answer(job: &Job, request: &m::Generate, output: Output, end: &dyn Session) -> Outcome<Answer> {
+    let checkpoint = if request.keep { Some(job.inner.tables.checkpoints.insert(end.checkpoint()?)?) } else { None };
+    let tail = json!({ "value": output.value, "text": output.text, "finish": output.finish, "usage": output.usage });
+    Ok(job.answer(&m::Generated { checkpoint }, tail.to_string().into_bytes()))
+}

@@ -1,0 +1,43 @@
+//! LOAD, UNLOAD, MODEL_INFO.
+
+use crate::connection::{Answer, Job};
+use crate::failure::Outcome;
+use crate::port::LoadSpec;
+use lean_protocol::messages as m;
+
+/// Progress events of one load, at most: a bar needs no more.
+const PROGRESS_STEPS: u64 = 64;
+
+pub(crate) fn load(job: &Job, load: m::Load) -> Outcome<Answer> {
+    let spec = LoadSpec {
+        path: load.path,
+        backend: load.backend,
+        threads: load.threads.map(|n| n as usize),
+        context: load.context.map(|n| n as usize),
+    };
+    let mut last = None;
+    let mut on_progress = |done: u64, total: u64| {
+        job.request.cancel.check()?;
+        let step = done.saturating_mul(PROGRESS_STEPS) / total.max(1);
+        if load.progress && last != Some(step) {
+            last = Some(step);
+            job.event(&m::Progress { done, total }, b"")?;
+        }
+        Ok(())
+    };
+    let model = job.inner.host.load(&spec, &mut on_progress, &job.request.cancel)?;
+    job.request.cancel.check()?;
+    let info = model.info().to_string().into_bytes();
+    let model = job.inner.tables.models.insert(model)?;
+    Ok(job.answer(&m::Loaded { model }, info))
+}
+
+pub(crate) fn unload(job: &Job, unload: m::Unload) -> Outcome<Answer> {
+    job.inner.tables.models.remove(unload.model)?;
+    Ok(job.answer(&m::Ok {}, Vec::new()))
+}
+
+pub(crate) fn info(job: &Job, info: m::ModelInfo) -> Outcome<Answer> {
+    let info = job.inner.tables.models.get(info.model)?.info();
+    Ok(job.answer(&m::Info {}, info.to_string().into_bytes()))
+}

@@ -1,0 +1,78 @@
+//! SESSION_OPEN, SESSION_APPEND, SESSION_FORK, SESSION_CLOSE, and CHECKPOINT_TAKE of a session.
+
+use super::{document, only, prefill_event};
+use crate::connection::{Answer, Job};
+use crate::failure::Outcome;
+use crate::port::Session;
+use lean_engine::{Error, Result};
+use lean_protocol::messages as m;
+use serde_json::Value;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+/// The session, for this call alone.
+pub(super) fn lock(slot: &Mutex<Box<dyn Session>>) -> Result<MutexGuard<'_, Box<dyn Session>>> {
+    match slot.try_lock() {
+        Ok(guard) => Ok(guard),
+        // A call that panicked worked on a fork: the session itself is as it was.
+        Err(TryLockError::Poisoned(e)) => Ok(e.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { what: "the session, by another request".into() }),
+    }
+}
+
+/// Keeps a new session and answers its handle.
+fn keep(job: &Job, session: Box<dyn Session>) -> Outcome<Answer> {
+    let tokens = session.tokens() as u32;
+    let session = job.inner.tables.sessions.insert(Arc::new(Mutex::new(session)))?;
+    Ok(job.answer(&m::Session { session, tokens }, Vec::new()))
+}
+
+pub(crate) fn open(job: &Job, open: m::SessionOpen) -> Outcome<Answer> {
+    let model = job.inner.tables.models.get(open.model)?;
+    let context = open.context.map(|n| n as usize);
+    let session = match open.checkpoint {
+        None => model.open(context)?,
+        Some(c) => model.restore(&*job.inner.tables.checkpoints.get(c)?, context)?,
+    };
+    keep(job, session)
+}
+
+pub(crate) fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
+    let slot = job.inner.tables.sessions.get(append.session)?;
+    let mut session = lock(&slot)?;
+    let doc = document(job)?;
+    only(&doc, &["blocks"])?;
+    let mut work = session.fork()?;
+    append_blocks(job, work.as_mut(), &doc, append.replace)?;
+    *session = work;
+    let tokens = session.tokens() as u32;
+    Ok(job.answer(&m::Session { session: append.session, tokens }, Vec::new()))
+}
+
+/// Appends the document's blocks, if it has any.
+pub(super) fn append_blocks(job: &Job, session: &mut dyn Session, doc: &Value, replace: bool) -> Result<()> {
+    let blocks = match doc.get("blocks") {
+        None | Some(Value::Null) if !replace => return Ok(()),
+        None | Some(Value::Null) => &Value::Array(Vec::new()),
+        Some(v @ Value::Array(_)) => v,
+        Some(_) => return Err(Error::invalid("blocks", "an array of blocks")),
+    };
+    session.append(blocks, replace, &job.request.cancel, &mut |done, total| prefill_event(job, done, total))
+}
+
+pub(crate) fn fork(job: &Job, fork: m::SessionFork) -> Outcome<Answer> {
+    let slot = job.inner.tables.sessions.get(fork.session)?;
+    let copy = lock(&slot)?.fork()?;
+    keep(job, copy)
+}
+
+pub(crate) fn close(job: &Job, close: m::SessionClose) -> Outcome<Answer> {
+    job.inner.tables.sessions.remove(close.session)?;
+    Ok(job.answer(&m::Ok {}, Vec::new()))
+}
+
+pub(crate) fn checkpoint(job: &Job, take: m::CheckpointTake) -> Outcome<Answer> {
+    let session = take.session.ok_or_else(|| Error::invalid("session", "a session or a generation is needed"))?;
+    let slot = job.inner.tables.sessions.get(session)?;
+    let checkpoint = lock(&slot)?.checkpoint()?;
+    super::checkpoint::keep(job, checkpoint)
+}

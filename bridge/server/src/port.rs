@@ -1,0 +1,117 @@
+//! What a request needs of an engine. Two implementations: the built-in echo and the real engine.
+//!
+//! Blocks, types and options pass through as JSON, since their forms are the engine's and not the protocol's.
+
+use lean_engine::{CancelToken, Result};
+use serde_json::Value;
+use std::any::Any;
+use std::sync::Arc;
+
+/// What to load, and how.
+#[derive(Debug, Clone, Default)]
+pub struct LoadSpec {
+    /// A model file, or the name of a built-in model.
+    pub path: String,
+    /// `cpu`, `gpu` or `auto`.
+    pub backend: Option<String>,
+    /// Threads of the CPU backend.
+    pub threads: Option<usize>,
+    /// Default tokens of context of the model's sessions.
+    pub context: Option<usize>,
+}
+
+/// Called with bytes done and bytes in all; its error ends the load.
+pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<()>;
+/// Called with tokens done and tokens in all; its error ends the call, which then changed nothing.
+pub type OnPrefill<'a> = &'a mut dyn FnMut(usize, usize) -> Result<()>;
+
+/// Whoever loads models.
+pub trait Host: Send + Sync {
+    /// Name and version, for people.
+    fn name(&self) -> String;
+    /// What this build can do, such as `cpu` or `echo`.
+    fn capabilities(&self) -> Vec<String>;
+    /// Loads a model. Blocks; looks at `cancel` often.
+    fn load(&self, spec: &LoadSpec, on_progress: OnProgress<'_>, cancel: &CancelToken) -> Result<Arc<dyn Model>>;
+}
+
+/// A loaded model: immutable, shared.
+pub trait Model: Send + Sync {
+    /// A JSON object that describes it.
+    fn info(&self) -> Value;
+    /// An empty sequence of at most `context` tokens.
+    fn open(&self, context: Option<usize>) -> Result<Box<dyn Session>>;
+    /// A sequence that continues exactly where the checkpoint was taken.
+    fn restore(&self, checkpoint: &dyn Checkpoint, context: Option<usize>) -> Result<Box<dyn Session>>;
+    /// A checkpoint from its bytes, checked against this model.
+    fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn Checkpoint>>;
+}
+
+/// A state that can be continued from; immutable, shared.
+pub trait Checkpoint: Send + Sync + Any {
+    /// Tokens it holds.
+    fn tokens(&self) -> usize;
+    /// Its self-describing bytes.
+    fn to_bytes(&self) -> Result<Vec<u8>>;
+    /// For the model that restores it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// One sequence, used by one thread at a time. A call that fails leaves it unusable: whoever needs it as it
+/// was calls on a fork.
+pub trait Session: Send {
+    /// Tokens it holds.
+    fn tokens(&self) -> usize;
+    /// Appends blocks (a JSON array), or makes them the whole context.
+    fn append(&mut self, blocks: &Value, replace: bool, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()>;
+    /// A copy that shares pages.
+    fn fork(&self) -> Result<Box<dyn Session>>;
+    /// The state now.
+    fn checkpoint(&self) -> Result<Arc<dyn Checkpoint>>;
+    /// Starts a value of the type (JSON; absent: goes on with the value that the checkpoint was taken in).
+    fn generate(self: Box<Self>, ty: Option<&Value>, options: &Value, cancel: &CancelToken) -> Result<Box<dyn Generation>>;
+}
+
+/// What happened since the last event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Context tokens computed.
+    Prefill {
+        /// Tokens done.
+        done: usize,
+        /// Tokens in all.
+        total: usize,
+    },
+    /// One token of the value.
+    Token {
+        /// Its id.
+        id: u32,
+        /// Its text: whole UTF-8 characters, possibly none yet.
+        text: String,
+        /// Whether the type left no choice.
+        forced: bool,
+    },
+}
+
+/// A value in the making; pulled.
+pub trait Generation: Send {
+    /// The next event, `None` once the value is whole.
+    fn next(&mut self) -> Result<Option<Event>>;
+    /// The state between two tokens.
+    fn checkpoint(&mut self) -> Result<Arc<dyn Checkpoint>>;
+    /// The value and the sequence that ends with it.
+    fn finish(self: Box<Self>) -> Result<(Output, Box<dyn Session>)>;
+}
+
+/// A finished value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// The value.
+    pub value: Value,
+    /// Its text as generated.
+    pub text: String,
+    /// `complete`, `stop` or `length`.
+    pub finish: String,
+    /// Token counts and times, as a JSON object.
+    pub usage: Value,
+}

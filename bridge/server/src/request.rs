@@ -1,0 +1,123 @@
+//! One open request: its cancel flag, its credit, and what other frames want of it.
+
+use lean_engine::{CancelToken, Result};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// A blob that is being uploaded with the request.
+#[derive(Debug, Default)]
+pub(crate) struct Upload {
+    pub model: u32,
+    pub bytes: Vec<u8>,
+    pub crc: u32,
+}
+
+#[derive(Default)]
+struct Flow {
+    credit: u32,
+    /// Checkpoint requests that wait for the generation's next pause.
+    takes: VecDeque<Arc<Request>>,
+    /// Whether the request is a generation that still answers them.
+    gives_checkpoints: bool,
+    upload: Option<Upload>,
+}
+
+pub(crate) struct Request {
+    pub id: u32,
+    pub cancel: CancelToken,
+    flow: Mutex<Flow>,
+    changed: Condvar,
+}
+
+impl Request {
+    pub fn new(id: u32, credit: u32) -> Self {
+        let flow = Flow { credit, ..Flow::default() };
+        Self { id, cancel: CancelToken::new(), flow: Mutex::new(flow), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Flow> {
+        self.flow.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Sets the flag and wakes the worker if it is parked.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+        // Under the lock, or a worker between its check and its wait would sleep through it.
+        let _flow = self.lock();
+        self.changed.notify_all();
+    }
+
+    pub fn add_credit(&self, events: u32) {
+        let mut flow = self.lock();
+        flow.credit = flow.credit.saturating_add(events);
+        self.changed.notify_all();
+    }
+
+    /// Waits until an event may be sent; meanwhile hands out checkpoint requests.
+    pub fn wait_credit(&self, serve: &mut dyn FnMut(Arc<Request>)) -> Result<()> {
+        let mut flow = self.lock();
+        loop {
+            if let Some(take) = flow.takes.pop_front() {
+                drop(flow);
+                serve(take);
+                flow = self.lock();
+                continue;
+            }
+            self.cancel.check()?;
+            if flow.credit > 0 {
+                return Ok(());
+            }
+            flow = self.changed.wait(flow).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+
+    /// Hands out checkpoint requests without waiting for credit.
+    pub fn poll(&self, serve: &mut dyn FnMut(Arc<Request>)) -> Result<()> {
+        loop {
+            let take = self.lock().takes.pop_front();
+            match take {
+                Some(take) => serve(take),
+                None => return self.cancel.check(),
+            }
+        }
+    }
+
+    /// Waits for credit and spends one.
+    pub fn spend_credit(&self) -> Result<()> {
+        self.wait_credit(&mut |_| {})?;
+        let mut flow = self.lock();
+        flow.credit = flow.credit.saturating_sub(1);
+        Ok(())
+    }
+
+    /// From now on checkpoint requests may be handed over.
+    pub fn open_takes(&self) {
+        self.lock().gives_checkpoints = true;
+    }
+
+    /// Hands over a checkpoint request; gives it back if this is not a running generation.
+    pub fn hand_over(&self, take: Arc<Request>) -> std::result::Result<(), Arc<Request>> {
+        let mut flow = self.lock();
+        if !flow.gives_checkpoints {
+            return Err(take);
+        }
+        flow.takes.push_back(take);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Ends that; what was not served comes back.
+    pub fn close_takes(&self) -> VecDeque<Arc<Request>> {
+        let mut flow = self.lock();
+        flow.gives_checkpoints = false;
+        std::mem::take(&mut flow.takes)
+    }
+
+    pub fn set_upload(&self, upload: Upload) {
+        self.lock().upload = Some(upload);
+    }
+
+    pub fn take_upload(&self) -> Option<Upload> {
+        self.lock().upload.take()
+    }
+}
