@@ -156,7 +156,7 @@ messages! {
     }
     /// Event: tokens of the value. The tail is their text: whole UTF-8 characters, possibly none yet.
     Tokens = 0x8004, "TOKENS", ToHost {
-        /// Their ids.
+        /// Their ids; none where text that had been held back became final at the end.
         ids: Vec<u32>,
         /// Whether the type left no choice.
         forced: bool,

@@ -42,7 +42,10 @@ struct State {
     agreed: Option<Agreed>,
     open: HashMap<u32, Arc<Request>>,
     workers: usize,
+    /// No new requests: the end has begun.
     closing: bool,
+    /// The SHUTDOWN request, whose answer is the last frame.
+    shutdown: Option<u32>,
     ended: Option<Ended>,
 }
 
@@ -302,6 +305,7 @@ impl Inner {
         let others: Vec<_> = {
             let mut s = self.lock();
             s.closing = true;
+            s.shutdown = Some(request.id);
             s.open.values().filter(|r| r.id != request.id).cloned().collect()
         };
         others.iter().for_each(|r| self.cancel_one(r));
@@ -311,12 +315,9 @@ impl Inner {
             while s.open.len() > 1 {
                 s = job.inner.changed.wait(s).unwrap_or_else(|e| e.into_inner());
             }
-            s.ended = Some(Ended::Shutdown);
             drop(s);
             job.inner.tables.clear();
-            let ok = job.answer(&m::Ok {}, Vec::new());
-            job.inner.outbox.finish(Some(ok.into_frame(job.request.id)));
-            Ok(ok_again(job))
+            Ok(job.answer(&m::Ok {}, Vec::new()))
         });
         Ok(())
     }
@@ -355,12 +356,16 @@ impl Inner {
         for take in request.close_takes() {
             self.finish(&take, Err(Error::invalid("generation", "it has ended").into()));
         }
-        let agreed = {
+        let (agreed, last) = {
             let mut s = self.lock();
+            let last = s.shutdown == Some(request.id);
+            if last {
+                s.ended = Some(s.ended.unwrap_or(Ended::Shutdown));
+            }
             if s.open.get(&request.id).is_some_and(|r| Arc::ptr_eq(r, request)) {
                 s.open.remove(&request.id);
             }
-            s.agreed
+            (s.agreed, last)
         };
         let (minor, max) = agreed.map_or((MINOR_MAX, MAX_FRAME_DEFAULT), |a| (a.minor, a.max_frame));
         let frame = match outcome {
@@ -371,7 +376,11 @@ impl Inner {
             Ok(answer) => answer.into_frame(request.id),
             Err(failure) => error_frame(request.id, &failure, minor, max),
         };
-        let _ = self.outbox.push(frame);
+        if last {
+            self.outbox.finish(Some(frame));
+        } else {
+            let _ = self.outbox.push(frame);
+        }
         self.changed.notify_all();
     }
 
@@ -379,11 +388,6 @@ impl Inner {
     pub fn send(&self, frame: Frame) -> Result<(), Error> {
         self.outbox.push(frame).map_err(|Closed| Error::Cancelled)
     }
-}
-
-/// The answer that [`Inner::finish`] drops, the outbox being closed by then.
-fn ok_again(job: &Job) -> Answer {
-    job.answer(&m::Ok {}, Vec::new())
 }
 
 /// An ERROR frame; numbers that do not fit are left out.

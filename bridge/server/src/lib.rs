@@ -14,6 +14,7 @@
 
 mod connection;
 pub mod echo;
+pub mod engine;
 mod failure;
 mod files;
 mod handles;

@@ -91,6 +91,11 @@ pub enum Event {
         /// Whether the type left no choice.
         forced: bool,
     },
+    /// Text that had been held back and became final without a further token.
+    Text {
+        /// The text.
+        text: String,
+    },
 }
 
 /// A value in the making; pulled.

@@ -82,12 +82,17 @@ impl Request {
         }
     }
 
-    /// Waits for credit and spends one.
+    /// Waits for credit and spends one. Checkpoint requests stay queued for the next pause.
     pub fn spend_credit(&self) -> Result<()> {
-        self.wait_credit(&mut |_| {})?;
         let mut flow = self.lock();
-        flow.credit = flow.credit.saturating_sub(1);
-        Ok(())
+        loop {
+            self.cancel.check()?;
+            if flow.credit > 0 {
+                flow.credit -= 1;
+                return Ok(());
+            }
+            flow = self.changed.wait(flow).unwrap_or_else(|e| e.into_inner());
+        }
     }
 
     /// From now on checkpoint requests may be handed over.

@@ -38,7 +38,7 @@ pub(crate) fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
 }
 
 fn run(job: &Job, request: &m::Generate, mut session: Box<dyn Session>, doc: &Value) -> Result<(Output, Box<dyn Session>)> {
-    append_blocks(job, session.as_mut(), doc, false)?;
+    append_blocks(job, session.as_mut(), doc, false, request.events)?;
     let ty = doc.get("type").filter(|t| !t.is_null());
     let none = json!({});
     let options = doc.get("options").filter(|o| !o.is_null()).unwrap_or(&none);
@@ -71,6 +71,7 @@ fn send(job: &Job, event: Event) -> Result<()> {
     match event {
         Event::Prefill { done, total } => super::prefill_event(job, done, total),
         Event::Token { id, text, forced } => job.event(&m::Tokens { ids: vec![id], forced }, text.as_bytes()),
+        Event::Text { text } => job.event(&m::Tokens { ids: Vec::new(), forced: false }, text.as_bytes()),
     }
 }
 

@@ -42,21 +42,25 @@ pub(crate) fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
     let doc = document(job)?;
     only(&doc, &["blocks"])?;
     let mut work = session.fork()?;
-    append_blocks(job, work.as_mut(), &doc, append.replace)?;
+    append_blocks(job, work.as_mut(), &doc, append.replace, true)?;
     *session = work;
     let tokens = session.tokens() as u32;
     Ok(job.answer(&m::Session { session: append.session, tokens }, Vec::new()))
 }
 
 /// Appends the document's blocks, if it has any.
-pub(super) fn append_blocks(job: &Job, session: &mut dyn Session, doc: &Value, replace: bool) -> Result<()> {
+pub(super) fn append_blocks(job: &Job, session: &mut dyn Session, doc: &Value, replace: bool, events: bool) -> Result<()> {
+    let none = Value::Array(Vec::new());
     let blocks = match doc.get("blocks") {
-        None | Some(Value::Null) if !replace => return Ok(()),
-        None | Some(Value::Null) => &Value::Array(Vec::new()),
+        None | Some(Value::Null) => &none,
         Some(v @ Value::Array(_)) => v,
         Some(_) => return Err(Error::invalid("blocks", "an array of blocks")),
     };
-    session.append(blocks, replace, &job.request.cancel, &mut |done, total| prefill_event(job, done, total))
+    if *blocks == none && !replace {
+        return Ok(());
+    }
+    let mut on_prefill = |done, total| if events { prefill_event(job, done, total) } else { job.request.cancel.check() };
+    session.append(blocks, replace, &job.request.cancel, &mut on_prefill)
 }
 
 pub(crate) fn fork(job: &Job, fork: m::SessionFork) -> Outcome<Answer> {

@@ -1,0 +1,183 @@
+//! The real engine behind the port.
+
+use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
+use lean_engine::{
+    Block, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request, RequestOptions, Restore, Result,
+    Session, SessionOptions, TypeSource,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Loads model files.
+pub struct EngineHost;
+
+impl port::Host for EngineHost {
+    fn name(&self) -> String {
+        format!("lean {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn capabilities(&self) -> Vec<String> {
+        let mut all = vec!["cpu".to_string()];
+        if cfg!(feature = "gpu") {
+            all.push("gpu".into());
+        }
+        all
+    }
+
+    fn load(&self, spec: &LoadSpec, on_progress: OnProgress<'_>, cancel: &CancelToken) -> Result<Arc<dyn port::Model>> {
+        let backend = spec.backend.as_deref().unwrap_or("auto").parse()?;
+        // The engine wants a callback that owns what it uses, while progress events belong to this request: a
+        // channel of one carries the numbers, and the load runs beside it.
+        let (send, receive) = crossbeam_channel::bounded::<(u64, u64)>(1);
+        let options = LoadOptions {
+            backend,
+            threads: spec.threads.unwrap_or(0),
+            progress: Some(Box::new(move |done, total| {
+                let _ = send.send((done, total));
+            })),
+            cancel: cancel.clone(),
+            ..LoadOptions::default()
+        };
+        let model = std::thread::scope(|scope| {
+            let loading = scope.spawn(|| Model::load(&spec.path, options));
+            let mut sent = Ok(());
+            for (done, total) in receive {
+                if sent.is_ok() {
+                    sent = on_progress(done, total).inspect_err(|_| cancel.cancel());
+                }
+            }
+            let model = loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            sent.and(model)
+        })?;
+        Ok(Arc::new(EngineModel { model, context: spec.context }))
+    }
+}
+
+struct EngineModel {
+    model: Model,
+    /// Default context of its sessions.
+    context: Option<usize>,
+}
+
+impl port::Model for EngineModel {
+    fn info(&self) -> Value {
+        serde_json::to_value(self.model.info()).unwrap_or_default()
+    }
+
+    fn open(&self, context: Option<usize>) -> Result<Box<dyn port::Session>> {
+        Ok(Box::new(EngineSession(self.model.session(SessionOptions { context: context.or(self.context) })?)))
+    }
+
+    fn restore(&self, checkpoint: &dyn port::Checkpoint, context: Option<usize>) -> Result<Box<dyn port::Session>> {
+        let checkpoint = checkpoint.as_any().downcast_ref::<EngineCheckpoint>().ok_or_else(|| Error::Incompatible {
+            what: "model".into(),
+            expected: self.model.info().name.clone(),
+            found: "a checkpoint of the echo model".into(),
+        })?;
+        let options = SessionOptions { context };
+        Ok(Box::new(EngineSession(self.model.restore_with(&checkpoint.0, Restore::Exact, options)?)))
+    }
+
+    fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn port::Checkpoint>> {
+        let checkpoint = Checkpoint::from_bytes(bytes)?;
+        // Restored once and thrown away: one that does not fit is refused here and not at its first use. What
+        // is kept lives in the backend, so that every use shares its pages.
+        let session = self.model.restore(&checkpoint, Restore::Exact)?;
+        Ok(Arc::new(EngineCheckpoint(session.checkpoint()?)))
+    }
+}
+
+struct EngineCheckpoint(Checkpoint);
+
+impl port::Checkpoint for EngineCheckpoint {
+    fn tokens(&self) -> usize {
+        self.0.tokens().len()
+    }
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.0.to_bytes()
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+struct EngineSession(Session);
+
+impl port::Session for EngineSession {
+    fn tokens(&self) -> usize {
+        self.0.tokens().len()
+    }
+
+    fn append(&mut self, blocks: &Value, replace: bool, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()> {
+        let blocks = Vec::<Block>::deserialize(blocks).map_err(|e| Error::invalid("blocks", e))?;
+        let progress = |done, total| {
+            if on_prefill(done, total).is_err() {
+                cancel.cancel();
+            }
+        };
+        if replace {
+            self.0.set_context_with(&blocks, cancel, progress).map(|_reused| ())
+        } else {
+            self.0.append_with(&blocks, cancel, progress)
+        }
+    }
+
+    fn fork(&self) -> Result<Box<dyn port::Session>> {
+        Ok(Box::new(EngineSession(self.0.fork()?)))
+    }
+
+    fn checkpoint(&self) -> Result<Arc<dyn port::Checkpoint>> {
+        Ok(Arc::new(EngineCheckpoint(self.0.checkpoint()?)))
+    }
+
+    fn generate(
+        self: Box<Self>,
+        ty: Option<&Value>,
+        options: &Value,
+        cancel: &CancelToken,
+    ) -> Result<Box<dyn port::Generation>> {
+        let started = match ty {
+            None => self.0.into_resumed(cancel.clone()),
+            Some(ty) => {
+                let ty = TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
+                let options = RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
+                let request = Request { cancel: cancel.clone(), ..Request::from_parts(ty, options)? };
+                self.0.into_generation(&request)
+            }
+        };
+        let generation = started.map_err(|(_session, error)| error)?;
+        Ok(Box::new(EngineGeneration(generation)))
+    }
+}
+
+struct EngineGeneration(Generation<Session>);
+
+impl port::Generation for EngineGeneration {
+    fn next(&mut self) -> Result<Option<port::Event>> {
+        Ok(match self.0.next()? {
+            None => None,
+            Some(Event::Prefill { done, total }) => Some(port::Event::Prefill { done, total }),
+            Some(Event::Token { id, text, forced }) => Some(port::Event::Token { id, text, forced }),
+            Some(Event::Text { text }) => Some(port::Event::Text { text }),
+            Some(other) => return Err(Error::Internal(format!("the bridge does not know the event {other:?}"))),
+        })
+    }
+
+    fn checkpoint(&mut self) -> Result<Arc<dyn port::Checkpoint>> {
+        Ok(Arc::new(EngineCheckpoint(self.0.checkpoint()?)))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(port::Output, Box<dyn port::Session>)> {
+        let (session, output) = self.0.finish_with_session();
+        let output = output?;
+        let output = port::Output {
+            value: output.value,
+            text: output.text,
+            finish: output.finish.name().into(),
+            usage: serde_json::to_value(&output.usage).unwrap_or_default(),
+        };
+        Ok((output, Box::new(EngineSession(session))))
+    }
+}
