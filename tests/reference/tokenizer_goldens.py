@@ -56,7 +56,7 @@ def added(name):
             AddedToken("family", special=False, normalized=False, single_word=True),
             AddedToken("[INST]", special=False, normalized=False, lstrip=True, rstrip=True),
             AddedToken("world", special=False, normalized=True, rstrip=True),
-            AddedToken("ine", special=True, normalized=True, lstrip=True),
+            AddedToken("ine", special=False, normalized=True, lstrip=True),
         ]
     return tokens
 

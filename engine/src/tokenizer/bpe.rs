@@ -3,7 +3,7 @@
 //! Gives the ids of Hugging Face's `tokenizers` (`models::BPE` without dropout and unknown token): the pair of
 //! lowest rank merges first, the leftmost of equals; bytes that the vocabulary lacks are dropped.
 
-use super::vocab::{ByteIndex, Vocab};
+use super::vocab::{ByteIndex, Kind, Vocab};
 use crate::error::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,43 +34,67 @@ pub(super) struct Bpe {
 pub(super) struct BpeBuilder<'v> {
     vocab: &'v Vocab,
     index: ByteIndex,
+    /// Control tokens: merges that lead to them are left out, because text never becomes one.
+    control: ByteIndex,
     merges: Vec<Merge>,
     joined: Vec<u8>,
 }
 
 impl<'v> BpeBuilder<'v> {
-    /// For `merges` merges on the vocabulary's mergeable tokens.
+    /// For `merges` merges.
     pub(super) fn new(vocab: &'v Vocab, merges: usize) -> Result<Self> {
         let mut index = ByteIndex::with_capacity(vocab.len())?;
-        for id in (0..vocab.len() as u32).filter(|&id| vocab.is_mergeable(id)) {
+        let ids = |wanted: fn(Kind) -> bool| {
+            (0..vocab.len() as u32)
+                .filter(move |&id| vocab.is_spelled(id) && vocab.kind(id).is_some_and(wanted))
+        };
+        for id in ids(|kind| matches!(kind, Kind::Normal | Kind::Byte)) {
             index.insert(vocab, id).map_err(|other| {
                 let text = String::from_utf8_lossy(vocab.bytes(id)).into_owned();
                 Error::bad_model("vocabulary", format!("tokens {other} and {id} are both {text:?}"))
             })?;
+        }
+        for id in ids(|kind| kind == Kind::UserDefined) {
+            // An ordinary token of the same spelling goes first.
+            let _ = index.insert(vocab, id);
+        }
+        let is_control = |kind| matches!(kind, Kind::Control | Kind::Unknown);
+        let mut control = ByteIndex::with_capacity(ids(is_control).count())?;
+        for id in ids(is_control) {
+            let _ = control.insert(vocab, id);
         }
         let mut list = Vec::new();
         list.try_reserve_exact(merges).map_err(|_| Error::OutOfMemory {
             wanted: (merges as u64).saturating_mul(std::mem::size_of::<Merge>() as u64),
             what: "merges".into(),
         })?;
-        Ok(BpeBuilder { vocab, index, merges: list, joined: Vec::new() })
+        Ok(BpeBuilder { vocab, index, control, merges: list, joined: Vec::new() })
     }
 
     /// Adds the next merge in order of rank.
-    pub(super) fn merge(&mut self, left: &[u8], right: &[u8]) -> Result<()> {
+    pub(super) fn merge(&mut self, rank: usize, left: &[u8], right: &[u8]) -> Result<()> {
         self.joined.clear();
         self.joined.extend_from_slice(left);
         self.joined.extend_from_slice(right);
-        let rank = self.merges.len();
-        let find = |bytes: &[u8]| {
-            self.index.get(self.vocab, bytes).ok_or_else(|| {
-                let text = String::from_utf8_lossy(bytes).into_owned();
-                Error::bad_model(format!("merge {rank}"), format!("no token is {text:?}"))
-            })
+        let (Some(left), Some(right), Some(into)) =
+            (self.find(rank, left)?, self.find(rank, right)?, self.find(rank, &self.joined)?)
+        else {
+            return Ok(());
         };
-        let (left, right, into) = (find(left)?, find(right)?, find(&self.joined)?);
         self.merges.push(Merge { left, right, rank: rank as u32, into });
         Ok(())
+    }
+
+    /// `None` for a control token.
+    fn find(&self, rank: usize, bytes: &[u8]) -> Result<Option<u32>> {
+        match self.index.get(self.vocab, bytes) {
+            Some(id) => Ok(Some(id)),
+            None if self.control.get(self.vocab, bytes).is_some() => Ok(None),
+            None => {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                Err(Error::bad_model(format!("merge {rank}"), format!("no token is {text:?}")))
+            }
+        }
     }
 
     /// `ignore_merges`: a word that is a token as a whole is that token, whatever the merges would make of it.

@@ -55,7 +55,7 @@ pub(super) fn tokenizer(metadata: &Metadata) -> Result<Tokenizer> {
         if parts.is_none() || left.is_empty() || right.is_empty() {
             return Err(Error::bad_model(format!("{MERGES}[{i}]"), format!("{merge:?} is not two tokens")));
         }
-        bpe.merge(&left, &right)?;
+        bpe.merge(i, &left, &right)?;
     }
     let bpe = bpe.build(family.ignore_merges)?;
 

@@ -112,7 +112,7 @@ pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
         if parts.is_none() || left.is_empty() || right.is_empty() {
             return Err(Error::bad_model(format!("tokenizer.json: merge {i}"), "it is not two tokens"));
         }
-        bpe.merge(&left, &right)?;
+        bpe.merge(i, &left, &right)?;
     }
     let bpe = bpe.build(file.model.ignore_merges)?;
 

@@ -91,9 +91,18 @@ impl Vocab {
         Ok(())
     }
 
-    /// Whether merging bytes can lead to this token.
-    pub(super) fn is_mergeable(&self, id: u32) -> bool {
-        matches!(self.kind(id), Some(Kind::Normal | Kind::Byte)) && !self.bytes(id).is_empty()
+    /// Whether a token is spelled in the byte alphabet as it is in text, so that merges can name it.
+    pub(super) fn is_spelled(&self, id: u32) -> bool {
+        let bytes = self.bytes(id);
+        !bytes.is_empty()
+            && match self.kind(id) {
+                Some(Kind::Normal | Kind::Byte) => true,
+                // Their bytes are their names, which printable ASCII spells unchanged.
+                Some(Kind::UserDefined | Kind::Control | Kind::Unknown) => {
+                    bytes.iter().all(u8::is_ascii_graphic)
+                }
+                Some(Kind::Unused | Kind::Unspelled) | None => false,
+            }
     }
 
     /// Gives back memory that was reserved for growth.
