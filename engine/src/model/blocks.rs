@@ -116,6 +116,15 @@ pub(super) fn assemble(
     })
 }
 
+/// Key/value heads of every layer; where the key is absent every query head has its own.
+pub(super) fn kv_heads(hyper: &Hyper<'_>, c: &Common) -> Result<Vec<usize>> {
+    const KEY: &str = "attention.head_count_kv";
+    if !hyper.has(KEY) {
+        return Ok(vec![c.n_heads; c.layers]);
+    }
+    hyper.per_layer(KEY, c.layers)?.into_iter().map(|n| c.kv_heads(hyper, n)).collect()
+}
+
 /// The layers of a plain decoder: attention and a SwiGLU feed-forward, each behind an RMSNorm.
 pub(super) fn decoder_layers(
     t: &mut Tensors,
@@ -124,20 +133,15 @@ pub(super) fn decoder_layers(
     rope: &Rope,
     kind: &AttentionKind,
 ) -> Result<Vec<Layer>> {
-    let kv = match hyper.opt_size("attention.head_count_kv", 0..=c.n_heads) {
-        // Absent: every query head has its own.
-        Ok(None) => vec![c.n_heads; c.layers],
-        _ => hyper.per_layer("attention.head_count_kv", c.layers)?,
-    };
     let layer = |(i, n): (usize, &usize)| {
         Ok(Layer {
             mixer_norm: block_norm(t, c, i, "attn_norm")?,
-            mixer: super::plan::Mixer::Attention(attention(t, c, i, c.kv_heads(hyper, *n)?, rope, kind)?),
+            mixer: super::plan::Mixer::Attention(attention(t, c, i, *n, rope, kind)?),
             mixer_post_norm: None,
             ffn_norm: block_norm(t, c, i, "ffn_norm")?,
             ffn: feed_forward(t, c, i, Activation::Silu)?,
             ffn_post_norm: None,
         })
     };
-    kv.iter().enumerate().map(layer).collect()
+    kv_heads(hyper, c)?.iter().enumerate().map(layer).collect()
 }

@@ -67,6 +67,14 @@ impl<'a> Hyper<'a> {
         }
     }
 
+    pub(super) fn opt_number(&self, key: &str) -> Result<Option<f32>> {
+        self.metadata.opt_f32(&self.key(key))
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.metadata.get(&self.key(key)).is_some()
+    }
+
     pub(super) fn opt_str(&self, key: &str) -> Result<Option<&'a str>> {
         self.metadata.opt_str(&self.key(key))
     }

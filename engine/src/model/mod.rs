@@ -5,11 +5,14 @@
 //! that cannot be computed with, a number out of all proportion.
 
 mod blocks;
+mod gemma3;
 mod hyper;
 mod info;
 mod lfm2;
 mod llama;
 pub mod plan;
+mod qwen2;
+mod qwen3;
 mod rope;
 mod tensors;
 #[cfg(test)]
@@ -21,8 +24,13 @@ use crate::error::{Error, Result};
 use crate::gguf::Gguf;
 
 /// One line an architecture: `general.architecture` and what makes a plan of it.
-const ARCHITECTURES: &[(&str, fn(&Gguf) -> Result<plan::Plan>)] =
-    &[("lfm2", lfm2::plan), ("llama", llama::plan)];
+const ARCHITECTURES: &[(&str, fn(&Gguf) -> Result<plan::Plan>)] = &[
+    ("gemma3", gemma3::plan),
+    ("lfm2", lfm2::plan),
+    ("llama", llama::plan),
+    ("qwen2", qwen2::plan),
+    ("qwen3", qwen3::plan),
+];
 
 /// The plan of a model file, with every tensor's presence, shape and type checked.
 ///

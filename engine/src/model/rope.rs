@@ -16,11 +16,24 @@ pub(super) fn inverse_frequencies(base: f32, rotary: usize) -> Vec<f32> {
     (0..rotary / 2).map(|i| 1.0 / power(i)).collect()
 }
 
-/// The rope that the keys under `rope.` and a tensor [`FACTORS`] describe. `default_base` is for files from
-/// before `rope.freq_base` was always written.
+/// The base of the original llama, where the key is absent.
+const DEFAULT_BASE: f32 = 10_000.0;
+
+/// The rope that the keys under `rope.` and a tensor [`FACTORS`] describe.
 pub(super) fn from_keys(gguf: &Gguf, hyper: &Hyper<'_>, head_dim: usize, style: RopeStyle) -> Result<Rope> {
+    from_keys_with(gguf, hyper, head_dim, style, DEFAULT_BASE)
+}
+
+/// As [`from_keys`], with another base where `rope.freq_base` is absent.
+pub(super) fn from_keys_with(
+    gguf: &Gguf,
+    hyper: &Hyper<'_>,
+    head_dim: usize,
+    style: RopeStyle,
+    default_base: f32,
+) -> Result<Rope> {
     let rotary = rotary(hyper, head_dim)?;
-    let base = hyper.opt_positive("rope.freq_base")?.unwrap_or(DEFAULT_BASE);
+    let base = hyper.opt_positive("rope.freq_base")?.unwrap_or(default_base);
     let mut inv_freq = inverse_frequencies(base, rotary);
     let scale = linear_scale(hyper)?;
     inv_freq.iter_mut().for_each(|f| *f /= scale);
@@ -31,9 +44,6 @@ pub(super) fn from_keys(gguf: &Gguf, hyper: &Hyper<'_>, head_dim: usize, style: 
     }
     Ok(Rope { style, inv_freq: inv_freq.into() })
 }
-
-/// The base of the original llama, where the key is absent.
-const DEFAULT_BASE: f32 = 10_000.0;
 
 /// Elements of a head that rotate.
 pub(super) fn rotary(hyper: &Hyper<'_>, head_dim: usize) -> Result<usize> {

@@ -1,6 +1,7 @@
 //! Block formats and their reference (scalar, obviously right) dequantisation.
 //!
-//! A format is one file with `ELEMS`, `BYTES` and `dequantize` of one block, and one line in the table below.
+//! A format is one file with `ELEMS`, `BYTES` and `dequantize` of one block, and one line in the table below
+//! (and one in `quantize.rs`, for those that also have a `quantize`).
 //! The arithmetic is float32 in the order of ggml's `dequantize_row_*` (ggml-quants.c), bit for bit; layouts
 //! are described in each file. All numbers are little-endian.
 
@@ -15,9 +16,12 @@ mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
+mod quantize;
 mod scales;
 #[cfg(test)]
 mod tests;
+
+pub use quantize::quantize_row;
 
 use crate::error::{Error, Result};
 
@@ -123,6 +127,18 @@ fn blocks<const BYTES: usize, const ELEMS: usize>(
     let (outs, _) = out.as_chunks_mut::<ELEMS>();
     for (b, o) in blocks.iter().zip(outs) {
         block(b, o);
+    }
+}
+
+fn blocks_of<const BYTES: usize, const ELEMS: usize>(
+    values: &[f32],
+    out: &mut [u8],
+    block: impl Fn(&[f32; ELEMS], &mut [u8; BYTES]),
+) {
+    let (values, _) = values.as_chunks::<ELEMS>();
+    let (blocks, _) = out.as_chunks_mut::<BYTES>();
+    for (v, b) in values.iter().zip(blocks) {
+        block(v, b);
     }
 }
 
