@@ -277,13 +277,17 @@ impl Inner {
             return self.start(agreed, frame, ops::session::checkpoint);
         };
         let Some(request) = self.register(agreed, &frame)? else { return Ok(()) };
+        let invalid = |why| Error::invalid("generation", why);
         let refused = match self.request(generation) {
-            _ if take.session.is_some() => Some((request, "either a session or a generation, not both")),
-            Some(g) => g.hand_over(request).err().map(|r| (r, "the request is no running generation")),
-            None => Some((request, "the generation has ended")),
+            _ if take.session.is_some() => Some((request, invalid("either a session or a generation, not both"))),
+            Some(g) => {
+                let what = "the request, which is no generation or has not begun its value".to_string();
+                g.hand_over(request).err().map(|r| (r, Error::Busy { what }))
+            }
+            None => Some((request, invalid("it has ended"))),
         };
-        if let Some((request, why)) = refused {
-            self.finish(&request, Err(Error::invalid("generation", why).into()));
+        if let Some((request, error)) = refused {
+            self.finish(&request, Err(error.into()));
         }
         Ok(())
     }

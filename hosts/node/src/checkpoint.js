@@ -1,0 +1,101 @@
+// Checkpoints: handles of states in the bridge, and their bytes.
+
+import { CHUNK_BYTES, crc32 } from './frames.js';
+import { LeanError, invalid } from './errors.js';
+
+/** Drops what nobody refers to any more. */
+const forgotten = new FinalizationRegistry(({ connection, handle }) => connection.post('CHECKPOINT_DROP', { checkpoint: handle }));
+
+/** A state to continue from; it outlives the session it came from. */
+export class Checkpoint {
+  #connection;
+  #handle;
+
+  constructor(connection, { checkpoint, tokens }) {
+    this.#connection = connection;
+    this.#handle = checkpoint;
+    /** Tokens it holds, if known. */
+    this.tokens = tokens;
+    forgotten.register(this, { connection, handle: checkpoint }, this);
+  }
+
+  /** The handle, for this client's own requests on the same connection. */
+  handleOn(connection) {
+    if (this.#handle === null) throw invalid('the checkpoint was dropped');
+    if (connection !== this.#connection) {
+      throw invalid('the checkpoint lives in another bridge process: hand over its bytes()');
+    }
+    return this.#handle;
+  }
+
+  /** Its self-describing bytes. @returns {Promise<Uint8Array>} */
+  async bytes({ signal } = {}) {
+    const pieces = [];
+    let length = 0;
+    const { head } = await this.#connection.request(
+      'CHECKPOINT_SAVE',
+      { checkpoint: this.handleOn(this.#connection) },
+      {
+        signal,
+        onEvent({ name, head: chunk, tail }) {
+          if (name !== 'CHUNK') return;
+          if (chunk.offset !== length) throw damaged(`a chunk at ${chunk.offset} where ${length} was due`);
+          pieces.push(tail);
+          length += tail.length;
+        },
+      },
+    );
+    const bytes = new Uint8Array(length);
+    pieces.reduce((at, p) => (bytes.set(p, at), at + p.length), 0);
+    if (length !== head.size || crc32(bytes) !== head.digest) throw damaged('size or digest do not match');
+    return bytes;
+  }
+
+  /** Writes it to a file: to a temporary one that is flushed and renamed. @returns {Promise<{ size: number }>} */
+  async save(path, { signal } = {}) {
+    const save = { checkpoint: this.handleOn(this.#connection), path };
+    const { head } = await this.#connection.request('CHECKPOINT_SAVE', save, { signal });
+    return { size: head.size };
+  }
+
+  /** Frees it now instead of when it is collected. */
+  async drop() {
+    if (this.#handle === null) return;
+    const checkpoint = this.#handle;
+    this.#handle = null;
+    forgotten.unregister(this);
+    await this.#connection.request('CHECKPOINT_DROP', { checkpoint });
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
+    await this.drop();
+  }
+}
+
+const damaged = (reason) =>
+  new LeanError(`the checkpoint was damaged on its way: ${reason}`, { code: 300, name: 'bad_checkpoint', class: 'input' });
+
+/** Reads a checkpoint for a model, from a file's path or from bytes. */
+export async function loadCheckpoint(connection, model, source, { signal } = {}) {
+  if (typeof source === 'string') {
+    const { head } = await connection.request('CHECKPOINT_LOAD', { model, path: source }, { signal });
+    return new Checkpoint(connection, head);
+  }
+  if (!ArrayBuffer.isView(source)) throw invalid('a checkpoint is restored from a Uint8Array or from the path of a file');
+  const bytes = new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  const { head } = await connection.request(
+    'CHECKPOINT_LOAD',
+    { model },
+    {
+      signal,
+      async upload(send) {
+        for (let offset = 0; ; offset += CHUNK_BYTES) {
+          const last = offset + CHUNK_BYTES >= bytes.length;
+          const chunk = { offset, digest: last ? crc32(bytes) : null };
+          if (!(await send(chunk, bytes.subarray(offset, offset + CHUNK_BYTES), last)) || last) return;
+        }
+      },
+    },
+  );
+  return new Checkpoint(connection, head);
+}

@@ -1,0 +1,256 @@
+// Handshake, requests, events with credit, cancellation: the protocol over some transport.
+
+import { decodeHead, nameOf, WireError } from './codec.js';
+import { CRITICAL, END, ERROR, FrameReader, MAX_FRAME_DEFAULT, messageBytes } from './frames.js';
+import { MAJOR, MINOR } from './messages.js';
+import { invalid, LeanError, versionMismatch, wireFailure } from './errors.js';
+
+/** Events that a request may have on the way: the bridge waits for a consumer that is this far behind. */
+const CREDIT = 32;
+/** How long a bridge that broke the protocol may take to end by itself. */
+const EXIT_MS = 1000;
+
+/**
+ * @typedef {{ name: string, head: any, tail: Uint8Array }} Message
+ * @typedef {{ hold(): void, release(): void, write(b: Uint8Array): Promise<void>, onData(f: (b: Uint8Array) => void): void,
+ *   end(): void, kill(signal?: string): void, ended: Promise<LeanError>, pid?: number }} Transport
+ */
+
+/** One open request. */
+class Request {
+  /** Events not handled yet. */
+  queue = [];
+  consumed = 0;
+  pumping = false;
+  aborted = false;
+
+  constructor(id, onEvent) {
+    this.id = id;
+    this.onEvent = onEvent;
+    this.promise = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
+    this.released = new Promise((resolve) => (this.release = resolve));
+  }
+}
+
+/** A connection to a bridge. */
+export class Connection {
+  #transport;
+  #reader = new FrameReader();
+  #requests = new Map();
+  #nextId = 1;
+  /** Set once the connection is over. */
+  #over = null;
+  #hello;
+  #credit;
+
+  /** @param {Transport} transport @param {{ credit?: number }} [options] */
+  constructor(transport, { credit = CREDIT } = {}) {
+    this.#transport = transport;
+    this.#credit = credit;
+    this.#hello = new Request(0, null);
+    this.#hello.promise.catch(() => {});
+    transport.hold();
+    transport.onData((bytes) => this.#receive(bytes));
+    transport.ended.then((error) => this.#fail(error));
+  }
+
+  /** Resolves with HELLO once the bridge has greeted and was accepted. */
+  get ready() {
+    return this.#hello.promise;
+  }
+
+  get maxFrame() {
+    return this.#reader.maxFrame;
+  }
+
+  get transport() {
+    return this.#transport;
+  }
+
+  /**
+   * Sends a request. Resolves with its answer, rejects with its error.
+   * @param {string} name
+   * @param {object} head
+   * @param {{ tail?: Uint8Array, onEvent?: (m: Message) => unknown, signal?: AbortSignal, onId?: (id: number) => void,
+   *   upload?: (send: (head: object, tail: Uint8Array, last: boolean) => Promise<boolean>) => Promise<void> }} [options]
+   *   A promise from `onEvent` holds later events back, and with them the bridge.
+   * @returns {Promise<Message>}
+   */
+  async request(name, head, { tail, onEvent, signal, onId, upload } = {}) {
+    signal?.throwIfAborted();
+    if (this.#over) throw copyOf(this.#over);
+    const bytes = messageBytes(this.#freeId(), name, head, tail, CRITICAL);
+    if (bytes.length - 16 > this.maxFrame) {
+      throw invalid(`the request has ${bytes.length} bytes; at most ${this.maxFrame} fit a frame`);
+    }
+    const request = new Request(this.#nextId, onEvent);
+    this.#requests.set(request.id, request);
+    this.#transport.hold();
+    const abort = () => this.#abort(request);
+    signal?.addEventListener('abort', abort, { once: true });
+    try {
+      onId?.(request.id);
+      void this.#transport.write(bytes);
+      if (upload) await upload((h, t, last) => this.#chunk(request, h, t, last));
+      return await request.promise;
+    } catch (e) {
+      // The caller's own reason, as everywhere in JavaScript.
+      if (signal?.aborted && e?.name === 'cancelled') throw signal.reason;
+      throw e;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+      this.#transport.release();
+    }
+  }
+
+  /** Cancels a request by hand: it then ends with the error `cancelled`. */
+  cancel(id) {
+    const request = this.#requests.get(id);
+    if (request) this.#abort(request);
+  }
+
+  /** Sends something nobody waits for; nothing if the connection is over. */
+  post(name, head) {
+    if (!this.#over) this.request(name, head).catch(() => {});
+  }
+
+  #freeId() {
+    do this.#nextId = this.#nextId >= 0x7fff_ffff ? 1 : this.#nextId + 1;
+    while (this.#requests.has(this.#nextId));
+    return this.#nextId;
+  }
+
+  async #chunk(request, head, tail, last) {
+    if (!this.#requests.has(request.id) || request.aborted) return false;
+    await this.#transport.write(messageBytes(request.id, 'CHUNK', head, tail, CRITICAL | (last ? END : 0)));
+    return true;
+  }
+
+  #abort(request) {
+    if (request.aborted || !this.#requests.has(request.id)) return;
+    request.aborted = true;
+    request.queue.length = 0;
+    request.release();
+    void this.#transport.write(messageBytes(request.id, 'CANCEL', {}));
+  }
+
+  #receive(bytes) {
+    if (this.#over) return;
+    this.#reader.push(bytes);
+    try {
+      for (let frame; (frame = this.#reader.next()); ) this.#frame(frame);
+    } catch (e) {
+      if (!(e instanceof WireError)) throw e;
+      this.#doom(wireFailure(e));
+    }
+  }
+
+  #frame(frame) {
+    const name = nameOf(frame.kind);
+    if (name === undefined && !(frame.flags & END)) return;
+    const head = name === undefined ? {} : decodeHead(frame.kind, frame.head);
+    const message = { name, head, tail: frame.tail, flags: frame.flags };
+    if (frame.request === 0) return this.#control(message);
+    const request = this.#requests.get(frame.request);
+    // Frames of a request that is not open any more have crossed its end.
+    if (!request) return;
+    if (!(frame.flags & END) && request.aborted) return;
+    request.queue.push(message);
+    void this.#pump(request);
+  }
+
+  #control({ name, head, tail }) {
+    if (name === 'HELLO') return this.#greet(head);
+    if (name === 'ERROR') this.#doom(LeanError.fromFrame(head, tail));
+  }
+
+  #greet(hello) {
+    const range = `${hello.major}.${hello.minor_min} to ${hello.major}.${hello.minor_max}`;
+    if (hello.major !== MAJOR || hello.minor_min > MINOR || hello.minor_max < MINOR) {
+      return this.#doom(versionMismatch(`this client speaks protocol ${MAJOR}.${MINOR}, the bridge (${hello.engine}) ${range}`));
+    }
+    this.#reader.maxFrame = Math.min(hello.max_frame, MAX_FRAME_DEFAULT);
+    const max_frame = hello.max_frame > MAX_FRAME_DEFAULT ? MAX_FRAME_DEFAULT : null;
+    void this.#transport.write(messageBytes(0, 'HELLO_ACK', { minor: MINOR, credit: this.#credit, max_frame }));
+    this.#hello.resolve(hello);
+    this.#transport.release();
+  }
+
+  /** Handles a request's messages one by one, in order; its answer comes last. */
+  async #pump(request) {
+    if (request.pumping) return;
+    request.pumping = true;
+    while (request.queue.length > 0) {
+      const message = request.queue.shift();
+      if (message.flags & END) {
+        this.#requests.delete(request.id);
+        this.#settle(request, message);
+        break;
+      }
+      try {
+        const handled = request.onEvent?.(message);
+        if (typeof handled?.then === 'function') await Promise.race([handled, request.released]);
+      } catch (e) {
+        request.thrown ??= { error: e };
+        this.#abort(request);
+      }
+      this.#consume(request);
+    }
+    request.pumping = false;
+  }
+
+  /** Gives credit back in halves of what there was, so that a token does not cost a frame each way. */
+  #consume(request) {
+    request.consumed += 1;
+    if (request.aborted || request.consumed < Math.max(1, this.#credit >> 1)) return;
+    void this.#transport.write(messageBytes(request.id, 'CREDIT', { events: request.consumed }));
+    request.consumed = 0;
+  }
+
+  #settle(request, message) {
+    if (request.thrown) return request.reject(request.thrown.error);
+    if (message.flags & ERROR || message.name === undefined) {
+      const head = message.name === 'ERROR' ? message.head : { code: 602, class: 1, name: 'unknown_kind', message: 'the bridge answered with a kind unknown here' };
+      return request.reject(LeanError.fromFrame(head, message.tail));
+    }
+    request.resolve(message);
+  }
+
+  /** No more can be understood: the bridge has to go, and its account of itself joins the error. */
+  #doom(error) {
+    if (this.#over) return;
+    this.#over = error;
+    this.#transport.hold();
+    this.#transport.end();
+    const patience = setTimeout(() => this.#transport.kill(), EXIT_MS);
+    this.#transport.ended.then(({ exitCode, signal, stderr }) => {
+      clearTimeout(patience);
+      Object.assign(error, { exitCode, signal, stderr });
+      this.#rejectAll(error);
+      this.#transport.release();
+    });
+  }
+
+  /** The process is gone: so is everything that waits for it. */
+  #fail(error) {
+    if (this.#over) return;
+    this.#over = error;
+    this.#rejectAll(error);
+  }
+
+  #rejectAll(error) {
+    this.#hello.reject(copyOf(error));
+    for (const request of this.#requests.values()) {
+      request.queue.length = 0;
+      request.release();
+      request.reject(request.thrown?.error ?? copyOf(error));
+    }
+    this.#requests.clear();
+  }
+}
+
+/** Every pending call gets an error object of its own, with its own stack. */
+function copyOf(error) {
+  const { ...fields } = error;
+  return new LeanError(error.message, { ...fields, name: error.name, cause: error.cause });
+}

@@ -1,0 +1,215 @@
+// lean for Node: typed values out of local language models, through a bridge process.
+
+import { findBridge } from './bridge-path.js';
+import { Checkpoint, loadCheckpoint } from './checkpoint.js';
+import { Connection } from './connection.js';
+import { exited, invalid, LeanError } from './errors.js';
+import { generate, Stream } from './generation.js';
+import { camel, json, wireBlocks } from './options.js';
+import { BridgeProcess } from './process.js';
+import { Type, type } from './type.js';
+
+export { Checkpoint, LeanError, Stream, Type, findBridge, type };
+
+/** How long a greeting may take: long enough for a cold disk and a virus scanner. */
+const GREETING_MS = 20_000;
+/** How long a bridge may take to end after it was asked to. */
+const CLOSE_MS = 3_000;
+
+const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+const decoder = new TextDecoder();
+
+/** A bridge process. */
+export class Lean {
+  #connection;
+  #process;
+
+  constructor(connection, process, hello) {
+    this.#connection = connection;
+    this.#process = process;
+    /** Name and version of the engine. */
+    this.engine = hello.engine;
+    /** What this build can do. */
+    this.capabilities = hello.capabilities;
+  }
+
+  /** Starts a bridge. While it has nothing to do it does not keep this process alive. */
+  static async spawn({ bridge, args, env, cwd, onStderr, credit } = {}) {
+    const file = findBridge(bridge);
+    const process = new BridgeProcess(file, { args, env, cwd, onStderr });
+    const connection = new Connection(process, { credit });
+    let silent;
+    const patience = new Promise((_, reject) => {
+      silent = setTimeout(() => {
+        process.kill();
+        const cause = new Error(`${file} did not greet within ${GREETING_MS / 1000} s`);
+        reject(exited({ exitCode: null, signal: null, stderr: '', cause }));
+      }, GREETING_MS);
+    });
+    try {
+      return new Lean(connection, process, await Promise.race([connection.ready, patience]));
+    } finally {
+      clearTimeout(silent);
+    }
+  }
+
+  /** The bridge's process id. */
+  get pid() {
+    return this.#process.pid;
+  }
+
+  /** Loads a model file, or `echo`, the model without weights. */
+  async load(path, { backend, threads, context, onProgress, signal } = {}) {
+    if (typeof path !== 'string') throw invalid('load: the path of a model file is needed');
+    const head = { path, backend, threads, context, progress: Boolean(onProgress) };
+    const onEvent = ({ name, head: e }) => (name === 'PROGRESS' ? onProgress?.({ done: e.done, total: e.total }) : undefined);
+    const { head: loaded, tail } = await this.#connection.request('LOAD', head, { signal, onEvent });
+    return new Model(this.#connection, loaded.model, camel(JSON.parse(decoder.decode(tail))));
+  }
+
+  /** Ends the bridge; what still runs is cancelled. */
+  async close() {
+    const patience = setTimeout(() => this.#process.kill(), CLOSE_MS);
+    try {
+      await this.#connection.request('SHUTDOWN', {});
+      this.#process.end();
+    } catch (e) {
+      if (e.name !== 'bridge_exited') throw e;
+    } finally {
+      await this.#process.ended;
+      clearTimeout(patience);
+    }
+  }
+
+  async [asyncDispose]() {
+    await this.close();
+  }
+}
+
+const forgottenModels = new FinalizationRegistry(({ connection, model }) => connection.post('UNLOAD', { model }));
+const forgottenSessions = new FinalizationRegistry(({ connection, session }) => connection.post('SESSION_CLOSE', { session }));
+
+/** A loaded model. */
+export class Model {
+  #connection;
+  #model;
+
+  constructor(connection, model, info) {
+    this.#connection = connection;
+    this.#model = model;
+    /** What it is and where it runs. */
+    this.info = info;
+    forgottenModels.register(this, { connection, model }, this);
+  }
+
+  /** A value of the type. */
+  generate(type, options = {}) {
+    return generate(this.#connection, { model: this.#model }, type, options);
+  }
+
+  /** The same, iterated event by event. */
+  stream(type, options = {}) {
+    return new Stream(this.#connection, { model: this.#model }, type, options);
+  }
+
+  /** Goes on with the value that a checkpoint was taken in. */
+  resume(checkpoint, options = {}) {
+    return generate(this.#connection, { model: this.#model }, null, { ...options, checkpoint });
+  }
+
+  /** A session: a sequence that is appended to and generated from. */
+  async session({ checkpoint, context, signal } = {}) {
+    const given = checkpoint === undefined || checkpoint instanceof Checkpoint;
+    const start = given ? checkpoint : await this.restore(checkpoint, { signal });
+    const head = { model: this.#model, checkpoint: start?.handleOn(this.#connection) ?? null, context };
+    try {
+      const { head: opened } = await this.#connection.request('SESSION_OPEN', head, { signal });
+      return new Session(this.#connection, opened);
+    } finally {
+      if (!given) start.drop().catch(() => {});
+    }
+  }
+
+  /** A checkpoint from its bytes or from a file, checked against this model. */
+  restore(source, { signal } = {}) {
+    return loadCheckpoint(this.#connection, this.#model, source, { signal });
+  }
+
+  /** Frees it now instead of when it is collected. */
+  async unload() {
+    forgottenModels.unregister(this);
+    await this.#connection.request('UNLOAD', { model: this.#model });
+  }
+
+  async [asyncDispose]() {
+    await this.unload();
+  }
+}
+
+/** One sequence. A call that fails leaves it as it was. */
+export class Session {
+  #connection;
+  #session;
+  #tokens;
+
+  constructor(connection, { session, tokens }) {
+    this.#connection = connection;
+    this.#session = session;
+    this.#tokens = tokens;
+    forgottenSessions.register(this, { connection, session }, this);
+  }
+
+  /** Tokens it held after the last append. */
+  get tokens() {
+    return this.#tokens;
+  }
+
+  async #append(blocks, replace, { signal, onPrefill } = {}) {
+    const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
+    const options = { tail: json({ blocks: wireBlocks(blocks) }), signal, onEvent };
+    const { head } = await this.#connection.request('SESSION_APPEND', { session: this.#session, replace }, options);
+    this.#tokens = head.tokens;
+  }
+
+  /** Appends blocks. */
+  append(blocks, options) {
+    return this.#append(blocks, false, options);
+  }
+
+  /** Makes blocks the whole context; what is equal so far is kept. */
+  setContext(blocks, options) {
+    return this.#append(blocks, true, options);
+  }
+
+  /** A value of the type, which then is part of the session. */
+  generate(type, options = {}) {
+    return generate(this.#connection, { session: this.#session }, type, options);
+  }
+
+  /** The same, iterated event by event. */
+  stream(type, options = {}) {
+    return new Stream(this.#connection, { session: this.#session }, type, options);
+  }
+
+  /** The state now. */
+  async checkpoint() {
+    const { head } = await this.#connection.request('CHECKPOINT_TAKE', { session: this.#session });
+    return new Checkpoint(this.#connection, head);
+  }
+
+  /** A second session with the same content. */
+  async fork() {
+    const { head } = await this.#connection.request('SESSION_FORK', { session: this.#session });
+    return new Session(this.#connection, head);
+  }
+
+  /** Frees it now instead of when it is collected. */
+  async close() {
+    forgottenSessions.unregister(this);
+    await this.#connection.request('SESSION_CLOSE', { session: this.#session });
+  }
+
+  async [asyncDispose]() {
+    await this.close();
+  }
+}

@@ -1,0 +1,67 @@
+// The same client on the real SmolLM2, where it is present.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Lean, type } from '../src/index.js';
+
+const folder = process.env.LEAN_MODEL_DIR ?? fileURLToPath(new URL('../../../.cache/models', import.meta.url));
+const file = path.join(folder, 'SmolLM2-135M-Instruct.Q4_1.gguf');
+const skip = existsSync(file) ? false : `SKIPPED: there is no ${file}`;
+
+const user = type({ id: 'integer', name: 'string < 32', kind: "'bug' | 'feature'" });
+const chat = [{ chat: [{ role: 'user', content: 'Invent a user as JSON.' }] }];
+
+let lean;
+let model;
+before(async () => {
+  if (skip) return;
+  lean = await Lean.spawn();
+  model = await lean.load(file);
+});
+after(() => lean?.close());
+
+test('a typed value', { skip }, async () => {
+  const tokens = [];
+  const { value, text, finish, usage } = await model.generate(user, { blocks: chat, onToken: (t) => tokens.push(t.text) });
+  assert.ok(Number.isInteger(value.id) && typeof value.name === 'string' && ['bug', 'feature'].includes(value.kind));
+  assert.equal(finish, 'complete');
+  assert.equal(tokens.join(''), text);
+  assert.ok(usage.sampledTokens > 0 && usage.forcedTokens > 0, JSON.stringify(usage));
+});
+
+test('a checkpoint inside a value, as bytes, in another process: the same remaining text', { skip }, async () => {
+  const options = { blocks: chat, maxTokens: 40 };
+  const whole = (await model.generate(type.text(), options)).text;
+  const stream = model.stream(type.text(), options);
+  const events = stream[Symbol.asyncIterator]();
+  for (let n = 0; n < 5; ) if ((await events.next()).value.type === 'token') n++;
+  const bytes = await (await stream.checkpoint()).bytes();
+  await events.return();
+  const other = await Lean.spawn();
+  try {
+    assert.equal((await (await other.load(file)).resume(bytes)).text, whole);
+  } finally {
+    await other.close();
+  }
+});
+
+test('an abort during a long prefill ends it and leaves the session usable', { skip }, async () => {
+  const session = await model.session();
+  await session.append('Once upon a time');
+  const before = session.tokens;
+  const abort = new AbortController();
+  const long = 'The quick brown fox jumps over the lazy dog. '.repeat(150);
+  await assert.rejects(session.append(long, { signal: abort.signal, onPrefill: () => abort.abort() }), { name: 'AbortError' });
+  await session.append(' there was');
+  assert.ok(session.tokens > before && session.tokens < before + 10);
+});
+
+test('a checkpoint of another model is refused', { skip }, async () => {
+  const echo = await lean.load('echo');
+  const { checkpoint } = await model.generate(type.text(), { blocks: 'Hi', maxTokens: 1, keep: true });
+  await assert.rejects(async () => echo.restore(await checkpoint().bytes()), { code: 300 });
+  await assert.rejects(echo.generate(type.text(), { checkpoint: checkpoint() }), { code: 301, name: 'incompatible' });
+});

@@ -1,0 +1,44 @@
+// Compiled, never run: what `type({...})` infers.
+import { type, Value, Model } from '../../index.js';
+
+type Equal<A, B> = (<X>() => X extends A ? 1 : 2) extends <X>() => X extends B ? 1 : 2 ? true : false;
+function is<A, B>(_: Equal<A, B>) {}
+
+const user = type({
+  id: 'number',
+  name: 'string < 64',
+  'tags?': 'string[] <= 5',
+  kind: "'bug' | 'feature'",
+  nested: { on: 'boolean', 'note?': 'string | null' },
+});
+is<typeof user.infer, {
+  id: number;
+  name: string;
+  kind: 'bug' | 'feature';
+  nested: { on: boolean; note?: string | null };
+  tags?: string[];
+}>(true);
+
+is<Value<'1 <= integer < 10'>, number>(true);
+is<Value<'number % 2'>, number>(true);
+is<Value<'number.integer > 0'>, number>(true);
+is<Value<'string.email'>, string>(true);
+is<Value<'/^[a-z]+$/'>, string>(true);
+is<Value<'(string | number)[]'>, (string | number)[]>(true);
+is<Value<'1 | 2 | true'>, 1 | 2 | true>(true);
+is<Value<"'a|b' | 'c<d'">, 'a|b' | 'c<d'>(true);
+is<Value<'string[][]'>, string[][]>(true);
+is<Value<['string', 'number']>, [string, number]>(true);
+is<Value<'something.else'>, unknown>(true);
+
+export async function results(model: Model) {
+  const { value } = await model.generate(user, { blocks: ['Invent a user.', { json: { x: 1 } }] });
+  const name: string = value.name;
+  const choice = (await model.generate(type.choice('yes', 'no'))).value;
+  is<typeof choice, 'yes' | 'no'>(true);
+  const text = (await model.stream(type.text()).result).value;
+  is<typeof text, string>(true);
+  // @ts-expect-error there is no such option
+  await model.generate(user, { temprature: 1 });
+  return name;
+}
