@@ -1,0 +1,42 @@
+# Functions for building for wasm32-unknown-unknown; source this file from the root of the repository.
+#
+#   wasm_setup                 makes the target's standard library available
+#   wasm_cargo build -p X ...  cargo for the target
+#   wasm_output NAME           where a crate's .wasm file lies after `wasm_cargo build`
+#
+# rustup's own target is used where it can be had. Where it cannot, Debian's rustc-web comes with the sources of the
+# standard library, which is then built along (-Zbuild-std) and linked by the lld of the Rust at hand.
+
+wasm_target=wasm32-unknown-unknown
+wasm_from_source=
+
+wasm_setup() {
+  local libs
+  libs=$(rustc --print target-libdir --target $wasm_target)
+  if [ -d "$libs" ] && [ -n "$(ls "$libs"/libstd-*.rlib 2>/dev/null)" ]; then return; fi
+  if command -v rustup >/dev/null && timeout 300 rustup target add $wasm_target; then return; fi
+  echo "rustup cannot add $wasm_target; building the standard library from Debian's sources"
+  scripts/apt-install.sh rustc-web rust-web-src
+  wasm_from_source=1
+}
+
+wasm_cargo() {
+  local command=$1
+  shift
+  if [ -z "$wasm_from_source" ]; then
+    cargo "$command" --target $wasm_target "$@"
+    return
+  fi
+  local host lld
+  host=$(rustc -vV | sed -n 's/^host: //p')
+  lld=$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld
+  RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc RUSTC_BOOTSTRAP=1 \
+    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$lld \
+    cargo "$command" -Zbuild-std=std,panic_abort --target $wasm_target --target-dir target/wasm-std "$@"
+}
+
+wasm_output() {
+  local target=target
+  [ -z "$wasm_from_source" ] || target=target/wasm-std
+  echo "$target/$wasm_target/debug/$1.wasm"
+}
