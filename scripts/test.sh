@@ -98,7 +98,7 @@ component() {
 # Each prints "passed failed skipped" of a log.
 count_exit() { echo "$((1 - ($2 != 0))) $(($2 != 0)) 0"; }
 count_cargo() { awk '/^test result:/ {p += $4; f += $6; s += $8} END {print p + 0, f + 0, s + 0}' "$1"; }
-count_node() { awk '/^# pass /{p = $3} /^# fail /{f = $3} /^# (skipped|todo) /{s += $3} END {print p + 0, f + 0, s + 0}' "$1"; }
+count_node() { awk '/^# pass /{p = $3} /^# (fail|cancelled) /{f += $3} /^# (skipped|todo) /{s += $3} END {print p + 0, f + 0, s + 0}' "$1"; }
 count_lines() { awk '/^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ {p += $1; f += $3; s += $5} END {print p + 0, f + 0, s + 0}' "$1"; }
 
 rows=()
