@@ -5,7 +5,7 @@
 
 The cases (names, texts, chat messages) are read from an existing fixture, by default the one beside the model, so
 that making it again changes nothing but what really changed. --check compares instead of writing, numbers
-with a tolerance of 2e-5, and exits with 1 on a difference.
+with a tolerance of 1e-4 (float32 sums differ with the machine), and exits with 1 on a difference.
 
 The weights are dequantised by the gguf package to float32 and put into the architecture's transformers model by
 hand: transformers' own GGUF loader ignores `rope_freqs.weight`, assumes a head size of 128 for qwen3 and rejects some
@@ -28,6 +28,7 @@ from transformers import PreTrainedTokenizerFast
 
 N_GEN = 48
 TOP = 20
+TOLERANCE = 1e-4
 CONTROL, USER_DEFINED = 3, 4  # tokenizer.ggml.token_type
 
 LLAMA3_SPLIT = (
@@ -296,7 +297,7 @@ def differences(want, got, at=""):
         if not (isinstance(want, (int, float)) and isinstance(got, (int, float))):
             return [f"{at}: {want!r} became {got!r}"], 0.0
         delta = abs(want - got)
-        return ([f"{at}: {want} became {got}"] if delta > 2e-5 else []), delta
+        return ([f"{at}: {want} became {got}"] if delta > TOLERANCE else []), delta
     if isinstance(want, dict) and isinstance(got, dict):
         pairs = [(f"{at}.{k}", want.get(k), got.get(k)) for k in {**want, **got}]
     elif isinstance(want, list) and isinstance(got, list) and len(want) == len(got):
@@ -317,7 +318,7 @@ def main():
     parser.add_argument("--out", type=Path, help="where the fixture goes (default: beside the model)")
     parser.add_argument("--check", action="store_true", help="compare with --out instead of writing it")
     args = parser.parse_args()
-    torch.manual_seed(0)
+    transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     out = args.out or args.model.with_suffix(".json")
     old = json.loads((args.cases or out).read_text())
