@@ -23,7 +23,8 @@ pub(super) fn open(path: &Path, mmap: bool) -> Result<Source> {
         });
     }
     let file = File::open(path).map_err(|e| io_error(&label, &e))?;
-    if mmap {
+    // An empty file cannot be mapped, and has no header to complain about otherwise.
+    if mmap && meta.len() > 0 {
         return map(&file, label);
     }
     Source::reader(Box::new(file), label)

@@ -12,7 +12,7 @@ use super::tensors::Tensors;
 use crate::error::Result;
 use crate::gguf::Gguf;
 
-/// Every sixth layer sees all positions.
+/// Every sixth layer sees all positions, where the file does not say otherwise.
 const PATTERN: usize = 6;
 /// Rope base of the layers with a window, where the file does not say.
 const LOCAL_BASE: f32 = 10_000.0;
@@ -27,12 +27,14 @@ pub(super) fn plan(gguf: &Gguf) -> Result<Plan> {
     let c = hyper.common()?;
     refuse_softcaps(&hyper)?;
     let window = hyper.size("attention.sliding_window", 1..=1 << 24)?;
+    let pattern =
+        hyper.opt_size("attention.sliding_window_pattern", 1..=c.layers.max(PATTERN))?.unwrap_or(PATTERN);
     let (local, global) = ropes(gguf, &hyper, &c)?;
     let kind = AttentionKind { head_norms: true, biased: false };
     let mut t = Tensors::new(gguf, hyper.arch, &[rope::FACTORS])?;
     let mut layers = Vec::with_capacity(c.layers);
     for (i, kv) in kv_heads(&hyper, &c)?.into_iter().enumerate() {
-        let is_global = i % PATTERN == PATTERN - 1;
+        let is_global = i % pattern == pattern - 1;
         let mut a = attention(&mut t, &c, i, kv, if is_global { &global } else { &local }, &kind)?;
         a.window = (!is_global).then_some(window);
         a.scale = score_scale(&c);

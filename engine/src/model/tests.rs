@@ -100,18 +100,22 @@ fn the_summary_counts_what_is_there() {
     assert_eq!(info.parameters, matrices + 5 * 256);
 }
 
-/// A float32 llama of one layer: width 8, two heads of 4 with one key/value head, 16 wide inside, 10 tokens.
-fn llama() -> Writer {
+/// A float32 decoder: width 8, two heads of 4 with one key/value head, 16 wide inside, 10 tokens.
+fn decoder(arch: &str, layers: u64) -> Writer {
     let mut w = Writer::new();
-    w.str("general.architecture", "llama");
-    let keys =
-        [("block_count", 1), ("context_length", 64), ("embedding_length", 8), ("feed_forward_length", 16)];
+    w.str("general.architecture", arch);
+    let keys = [
+        ("block_count", layers),
+        ("context_length", 64),
+        ("embedding_length", 8),
+        ("feed_forward_length", 16),
+        ("attention.head_count", 2),
+        ("attention.head_count_kv", 1),
+    ];
     for (key, n) in keys {
-        w.uint(&format!("llama.{key}"), n);
+        w.uint(&format!("{arch}.{key}"), n);
     }
-    w.uint("llama.attention.head_count", 2);
-    w.uint("llama.attention.head_count_kv", 1);
-    w.set("llama.attention.layer_norm_rms_epsilon", Value::Float(1e-5));
+    w.set(&format!("{arch}.attention.layer_norm_rms_epsilon"), Value::Float(1e-5));
     w.zeros("token_embd.weight", &[8, 10]);
     w.zeros("output_norm.weight", &[8]);
     let tensors: [(&str, &[u64]); 9] = [
@@ -125,8 +129,59 @@ fn llama() -> Writer {
         ("ffn_up", &[8, 16]),
         ("ffn_down", &[16, 8]),
     ];
-    for (name, dims) in tensors {
-        w.zeros(&format!("blk.0.{name}.weight"), dims);
+    for layer in 0..layers {
+        for (name, dims) in tensors {
+            w.zeros(&format!("blk.{layer}.{name}.weight"), dims);
+        }
+    }
+    w
+}
+
+fn llama() -> Writer {
+    decoder("llama", 1)
+}
+
+fn qwen2() -> Writer {
+    let mut w = decoder("qwen2", 1);
+    for (part, n) in [("q", 8), ("k", 4), ("v", 4)] {
+        w.zeros(&format!("blk.0.attn_{part}.bias"), &[n]);
+    }
+    w
+}
+
+/// Gives the heads of a layer `d` elements, whatever the width says.
+fn set_heads(w: &mut Writer, arch: &str, layer: u64, d: u64) {
+    w.uint(&format!("{arch}.attention.key_length"), d);
+    w.uint(&format!("{arch}.attention.value_length"), d);
+    let tensors: [(&str, &[u64]); 6] = [
+        ("q", &[8, 2 * d]),
+        ("k", &[8, d]),
+        ("v", &[8, d]),
+        ("output", &[2 * d, 8]),
+        ("q_norm", &[d]),
+        ("k_norm", &[d]),
+    ];
+    for (part, dims) in tensors {
+        w.zeros(&format!("blk.{layer}.attn_{part}.weight"), dims);
+    }
+}
+
+/// Heads of 6 elements, which the width of 8 does not give.
+fn qwen3() -> Writer {
+    let mut w = decoder("qwen3", 1);
+    set_heads(&mut w, "qwen3", 0, 6);
+    w
+}
+
+fn gemma3(layers: u64) -> Writer {
+    let mut w = decoder("gemma3", layers);
+    w.uint("gemma3.attention.sliding_window", 16);
+    for layer in 0..layers {
+        for (part, n) in
+            [("attn_q_norm", 4), ("attn_k_norm", 4), ("post_attention_norm", 8), ("post_ffw_norm", 8)]
+        {
+            w.zeros(&format!("blk.{layer}.{part}.weight"), &[n]);
+        }
     }
     w
 }
@@ -159,6 +214,70 @@ fn rope_keys_and_factors_shape_the_frequencies() {
 }
 
 #[test]
+fn qwen2_has_biases_and_rotates_halves() {
+    let p = plan_of(&qwen2()).unwrap();
+    let a = attentions(&p)[0];
+    let names = [&a.q, &a.k, &a.v].map(|l| p.tensor(l.bias.unwrap()).name.as_str());
+    assert_eq!(names, ["blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias"]);
+    assert_eq!((a.o.bias, a.rope.style, a.q_norm.is_some()), (None, RopeStyle::Halves, false));
+}
+
+#[test]
+fn qwen3_has_head_norms_and_its_own_head_size() {
+    let p = plan_of(&qwen3()).unwrap();
+    let a = attentions(&p)[0];
+    assert_eq!((a.head_dim, a.scale, a.rope.style), (6, 1.0 / 6f32.sqrt(), RopeStyle::Halves));
+    assert_eq!(p.tensor(a.q_norm.as_ref().unwrap().weight).name, "blk.0.attn_q_norm.weight");
+    assert_eq!(p.tensor(a.k_norm.as_ref().unwrap().weight).name, "blk.0.attn_k_norm.weight");
+}
+
+#[test]
+fn gemma3_alternates_windows_and_rope_bases() {
+    let mut w = gemma3(12);
+    w.set("gemma3.rope.scaling.factor", Value::Float(8.0));
+    w.str("gemma3.rope.scaling.type", "linear");
+    let p = plan_of(&w).unwrap();
+    assert_eq!(p.embedding_scale, 8f32.sqrt());
+    for (i, a) in attentions(&p).into_iter().enumerate() {
+        // The base is 1e6 for the whole context and 1e4 within a window; only the former is stretched.
+        let (window, freqs) = if i % 6 == 5 { (None, [0.125, 0.000125]) } else { (Some(16), [1.0, 0.01]) };
+        assert_eq!((a.window, &*a.rope.inv_freq, a.scale), (window, &freqs[..], 0.5), "layer {i}");
+    }
+    let layer = &p.layers[0];
+    assert_eq!(layer.ffn.activation, Activation::GeluTanh);
+    let post =
+        [&layer.mixer_post_norm, &layer.ffn_post_norm].map(|n| &p.tensor(n.as_ref().unwrap().weight).name);
+    assert_eq!(post, ["blk.0.post_attention_norm.weight", "blk.0.post_ffw_norm.weight"]);
+}
+
+#[test]
+fn gemma3_scales_scores_by_the_head_except_in_the_27b_model() {
+    for (layers, expected) in [(1, 1.0 / 6f32.sqrt()), (62, 1.0 / 4f32.sqrt())] {
+        let mut w = gemma3(layers);
+        (0..layers).for_each(|layer| set_heads(&mut w, "gemma3", layer, 6));
+        assert_eq!(attentions(&plan_of(&w).unwrap())[0].scale, expected, "{layers} layers");
+    }
+}
+
+#[test]
+fn what_a_family_always_has_may_not_be_missing() {
+    let table = [
+        (qwen2(), "blk.0.attn_k.bias"),
+        (qwen3(), "blk.0.attn_q_norm.weight"),
+        (gemma3(1), "blk.0.post_ffw_norm.weight"),
+    ];
+    for (mut w, name) in table {
+        assert!(plan_of(&w).is_ok(), "{name}");
+        w.tensors.retain(|t| t.0 != name);
+        let error = plan_of(&w).unwrap_err();
+        assert!(error.to_string().contains(&format!("tensor {name}: missing")), "{error}");
+    }
+    let mut w = gemma3(1);
+    w.set("gemma3.final_logit_softcapping", Value::Float(30.0));
+    assert!(plan_of(&w).unwrap_err().to_string().contains("final_logit_softcapping"));
+}
+
+#[test]
 fn biases_are_taken_where_the_file_has_them() {
     let mut w = llama();
     w.zeros("blk.0.attn_q.bias", &[8]);
@@ -172,7 +291,10 @@ fn biases_are_taken_where_the_file_has_them() {
 fn what_cannot_run_is_refused_by_name() {
     type Change = fn(&mut Writer);
     let unsupported: &[(Change, &[&str])] = &[
-        (|w| w.str("general.architecture", "rwkv7"), &["architecture rwkv7", "known are", "lfm2", "llama"]),
+        (
+            |w| w.str("general.architecture", "rwkv7"),
+            &["architecture rwkv7", "gemma3, lfm2, llama, qwen2, qwen3"],
+        ),
         (|w| w.tensors[1].2 = 24, &["architecture llama", "output_norm.weight", "I8", "Q4_K"]),
         (|w| w.tensors[1].2 = 1, &["output_norm.weight", "its type is F16; F32 is needed"]),
         (|w| w.zeros("blk.0.attn_mystery.weight", &[8]), &["blk.0.attn_mystery.weight", "no place for it"]),
