@@ -142,14 +142,15 @@ fn every_byte_of_the_tensor_table_matters_or_is_harmless() {
     let table = original.windows(name.len()).position(|w| w == name).unwrap() - 8;
     let data =
         Gguf::from_bytes(original.as_slice().into()).unwrap().tensor("token_embd.weight").unwrap().offset;
+    let mut bytes = original;
     for at in table..data as usize {
-        for change in [0xff, 1] {
-            let mut bytes = original.clone();
-            bytes[at] ^= change;
-            if let Err(error) = open(&bytes, false) {
-                let typed = matches!(error, Error::BadModel { .. } | Error::UnsupportedModel { .. });
-                assert!(typed, "byte {at}: {error:?}");
-            }
+        let kept = bytes[at];
+        // Every bit of one byte, the lowest bit of the next: far and near misses.
+        bytes[at] ^= [0xff, 1][at % 2];
+        if let Err(error) = open(&bytes, false) {
+            let typed = matches!(error, Error::BadModel { .. } | Error::UnsupportedModel { .. });
+            assert!(typed, "byte {at}: {error:?}");
         }
+        bytes[at] = kept;
     }
 }
