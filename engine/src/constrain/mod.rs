@@ -1,18 +1,62 @@
 //! Types: expression to JSON Schema to a matcher over the vocabulary.
+//!
+//! ```text
+//! expression --expr--> JSON Schema --read--> nodes --lower--> generated values --emit--> grammar --> matcher
+//! ```
+//! `read` is exact: it says what validates. `lower` decides what is generated of that (closed objects, stated
+//! kinds) and turns exclusions into unions. A finished text is validated once more by [`Type::check`], which
+//! shares nothing with that path.
 
-use crate::backend::Mask;
+mod algebra;
+mod check;
+mod decimal;
+mod dialect;
+mod emit;
+mod exclude;
+mod expr;
+mod expr_leaf;
+mod formats;
+mod keys;
+mod lower;
+mod matcher;
+mod node;
+mod numbers;
+mod pattern;
+mod pointer;
+mod read;
+mod read_kinds;
+mod rules;
+mod strict;
+#[cfg(test)]
+mod tests;
+mod vocabulary;
+
+pub use matcher::Matcher;
+pub use vocabulary::Vocabulary;
+
 use crate::error::{Error, Result};
-use crate::tokenizer::Tokenizer;
-use serde_json::Value;
+use check::Checker;
+use emit::Emitted;
+use pattern::Pattern;
+use serde_json::{json, Value};
+use std::fmt;
 use std::sync::Arc;
 
+/// Alternatives of a choice.
+const MAX_CHOICES: usize = 20_000;
+
 /// The type of a value: what is generated and nothing else. Cheap to clone, shared, serialisable.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Two types are equal if they were made from the same source.
+#[derive(Clone)]
 pub struct Type(Arc<TypeInner>);
 
-#[derive(Debug, PartialEq)]
 struct TypeInner {
     source: TypeSource,
+    schema: Value,
+    warnings: Vec<String>,
+    emitted: Emitted,
+    checker: Checker,
 }
 
 /// What a type was made from; a checkpoint stores this and compiles it again.
@@ -28,76 +72,177 @@ pub enum TypeSource {
         /// Bound, if any.
         max_chars: Option<usize>,
     },
-    /// Unquoted text that matches a regular expression as a whole.
+    /// Unquoted text that matches a regular expression (ECMA-262) as a whole.
     Regex(String),
     /// Unquoted text: one of these strings.
     Choice(Vec<String>),
 }
 
-impl Type {
-    /// From its source; malformed and unenforceable types are refused here.
-    pub fn from_source(_source: TypeSource) -> Result<Self> {
-        Err(Error::Internal("types are not there yet".into()))
+impl PartialEq for Type {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.source == other.0.source
     }
+}
+
+impl fmt::Debug for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Type").field(&self.0.source).finish()
+    }
+}
+
+impl Type {
+    /// From its source.
+    ///
+    /// # Errors
+    /// [`Error::Type`] for malformed types and for those that cannot be enforced exactly: the JSON pointer or
+    /// the character, the keyword, and the reason.
+    pub fn from_source(source: TypeSource) -> Result<Self> {
+        let (schema, warnings, emitted, checker) = match &source {
+            TypeSource::Expr(expr) => compile(expr::to_schema(expr)?)?,
+            TypeSource::Schema(schema) => compile(schema.clone())?,
+            TypeSource::Text { max_chars } => {
+                let max = max_chars.map(|n| n as u64);
+                let schema = match max {
+                    Some(n) => json!({ "type": "string", "maxLength": n }),
+                    None => json!({ "type": "string" }),
+                };
+                let emitted = emit::emit_text(algebra::length_language(0, max))?;
+                (schema, Vec::new(), emitted, Checker::Text { max_chars: max })
+            }
+            TypeSource::Regex(source) => {
+                let pattern = Pattern::whole(source)
+                    .map_err(|e| Error::ty(format!("character {}", e.at + 1), "regex", e.reason))?;
+                match pattern::is_empty(pattern.ast()) {
+                    Some(false) => {}
+                    Some(true) => return Err(Error::ty("character 1", "regex", "it matches no text")),
+                    None => return Err(Error::ty("character 1", "regex", "it is too complex")),
+                }
+                let schema = json!({ "type": "string", "pattern": format!("^(?:{source})$") });
+                (schema, Vec::new(), emit::emit_text(pattern.ast().clone())?, Checker::Regex(pattern))
+            }
+            TypeSource::Choice(list) => choice(list)?,
+        };
+        Ok(Type(Arc::new(TypeInner { source, schema, warnings, emitted, checker })))
+    }
+
+    /// From the text of a type expression: JSON, or a bare leaf such as `string < 64`.
+    ///
+    /// # Errors
+    /// [`Error::Type`] that points at the character.
+    pub fn expr(text: &str) -> Result<Self> {
+        Self::from_source(TypeSource::Expr(expr::from_text(text)?))
+    }
+
+    /// From the text of a JSON Schema.
+    ///
+    /// # Errors
+    /// [`Error::Type`] with JSON pointer, keyword and reason; malformed JSON is reported by its character.
+    pub fn schema(text: &str) -> Result<Self> {
+        let value = strict::parse(text).map_err(|e| match e.character {
+            Some(n) => Error::ty(format!("character {n}"), "JSON", e.reason),
+            None => Error::ty("schema", "JSON", e.reason),
+        })?;
+        Self::schema_value(value)
+    }
+
+    /// From a JSON Schema.
+    ///
+    /// # Errors
+    /// As [`Type::schema`].
+    pub fn schema_value(schema: Value) -> Result<Self> {
+        Self::from_source(TypeSource::Schema(schema))
+    }
+
+    /// Unquoted text, as long as the budget lasts.
+    ///
+    /// # Errors
+    /// None in practice; the signature is that of its siblings.
+    pub fn text() -> Result<Self> {
+        Self::from_source(TypeSource::Text { max_chars: None })
+    }
+
+    /// Unquoted text of at most `n` characters (Unicode code points).
+    ///
+    /// # Errors
+    /// [`Error::Type`] if the bound is absurd.
+    pub fn text_max(n: usize) -> Result<Self> {
+        Self::from_source(TypeSource::Text { max_chars: Some(n) })
+    }
+
+    /// Unquoted text that matches a regular expression of ECMA-262 as a whole.
+    ///
+    /// # Errors
+    /// [`Error::Type`] that points at the character.
+    pub fn regex(pattern: &str) -> Result<Self> {
+        Self::from_source(TypeSource::Regex(pattern.to_string()))
+    }
+
+    /// Unquoted text: one of the strings.
+    ///
+    /// # Errors
+    /// [`Error::Type`] without a string to choose, or with too many.
+    pub fn choice(options: impl IntoIterator<Item = impl Into<String>>) -> Result<Self> {
+        Self::from_source(TypeSource::Choice(options.into_iter().map(Into::into).collect()))
+    }
+
     /// What it was made from.
     pub fn source(&self) -> &TypeSource {
         &self.0.source
     }
+
     /// Whether values are plain text rather than JSON.
     pub fn is_text(&self) -> bool {
         !matches!(self.0.source, TypeSource::Expr(_) | TypeSource::Schema(_))
     }
+
     /// The JSON Schema that values satisfy (for text types: of the string).
     pub fn json_schema(&self) -> &Value {
-        &Value::Null
+        &self.0.schema
     }
+
     /// Unknown keywords and formats that were taken as annotations: JSON pointer and keyword.
     pub fn warnings(&self) -> &[String] {
-        &[]
+        &self.0.warnings
     }
-    /// Parses and validates a finished text, independently of the matcher.
-    pub fn check(&self, _text: &str) -> Result<Value> {
-        Err(Error::Internal("types are not there yet".into()))
+
+    /// Parses and validates a finished text, independently of the matcher. A text type's value is a string.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] that names the place in the value and the rule it breaks; duplicate keys and
+    /// nesting beyond 128 are refused too.
+    pub fn check(&self, text: &str) -> Result<Value> {
+        self.0.checker.check(text)
     }
 }
 
-/// The vocabulary as the matcher sees it; made once a model, shared.
-#[derive(Clone)]
-pub struct Vocabulary {}
+type Compiled = (Value, Vec<String>, Emitted, Checker);
 
-impl Vocabulary {
-    /// From a tokenizer; `vocab` is the number of logits, at least the tokenizer's ids.
-    pub fn new(_tokenizer: Arc<Tokenizer>, _vocab: usize) -> Result<Self> {
-        Err(Error::Internal("types are not there yet".into()))
-    }
+fn compile(schema: Value) -> Result<Compiled> {
+    let graph = read::read(&schema)?;
+    let checker = Checker::for_schema(&schema)?;
+    let emitted = emit::emit(&lower::lower(&graph)?)?;
+    Ok((schema, graph.warnings, emitted, checker))
 }
 
-/// Follows one value through the grammar of its type.
-pub struct Matcher {}
+fn choice(list: &[String]) -> Result<Compiled> {
+    if list.is_empty() || list.len() > MAX_CHOICES {
+        return Err(Error::ty("choice", "choice", format!("there are 1 to {MAX_CHOICES} strings to choose from")));
+    }
+    let mut distinct: Vec<String> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for option in list {
+        if seen.insert(option.as_str()) {
+            distinct.push(option.clone());
+        }
+    }
+    let ast = llguidance::derivre::RegexAst::Or(
+        distinct.iter().map(|s| llguidance::derivre::RegexAst::Literal(s.clone())).collect(),
+    );
+    let schema = json!({ "type": "string", "enum": distinct });
+    Ok((schema, Vec::new(), emit::emit_text(ast)?, Checker::Choice(distinct)))
+}
 
-impl Matcher {
-    /// At the start of a value.
-    pub fn new(_ty: &Type, _vocabulary: &Vocabulary) -> Result<Self> {
-        Err(Error::Internal("types are not there yet".into()))
-    }
-    /// Tokens that may come next; EOS ids are in it exactly when the value may end here.
-    pub fn mask(&mut self) -> Result<Mask> {
-        Err(Error::Internal("types are not there yet".into()))
-    }
-    /// Tokens that must come next whatever the model says (canonical tokenisation), possibly none.
-    pub fn forced(&mut self) -> Result<Vec<u32>> {
-        Err(Error::Internal("types are not there yet".into()))
-    }
-    /// Moves on by one token; one that the mask does not allow is an error.
-    pub fn consume(&mut self, _id: u32) -> Result<()> {
-        Err(Error::Internal("types are not there yet".into()))
-    }
-    /// Whether the text so far is a whole value.
-    pub fn is_accepting(&mut self) -> Result<bool> {
-        Err(Error::Internal("types are not there yet".into()))
-    }
-    /// Whether nothing but the end may follow.
-    pub fn is_done(&mut self) -> Result<bool> {
-        Err(Error::Internal("types are not there yet".into()))
-    }
+/// A string as JSON text.
+fn json_text(s: &str) -> String {
+    Value::String(s.to_string()).to_string()
 }

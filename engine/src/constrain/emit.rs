@@ -1,0 +1,290 @@
+//! Generated values into a grammar: compact JSON, properties in declared order.
+
+use super::lower::{Low, LowArray, LowObject};
+use super::node::{DefId, Numbers};
+use super::rules::{Rules, Sym};
+use super::{json_text, lower, numbers, pattern};
+use crate::error::{Error, Result};
+use llguidance::api::GrammarInit;
+use llguidance::derivre::RegexAst;
+
+/// States of one object: fields times property counts.
+const MAX_STATES: u64 = 40_000;
+
+/// A grammar, and whether some object has keys that its type does not name.
+pub(super) struct Emitted {
+    pub grammar: GrammarInit,
+    pub open_keys: bool,
+}
+
+/// The grammar of definition 0.
+pub(super) fn emit(defs: &[Low]) -> Result<Emitted> {
+    let finite = finite(defs);
+    if !finite[0] {
+        return Err(Error::ty("", "schema", "no finite value satisfies it"));
+    }
+    let mut emitter = Emitter { finite, rules: Rules::new()?, symbols: vec![None; defs.len()], any: None, open_keys: false };
+    let mut todo = vec![0];
+    let root = emitter.definition(0, &mut todo)?;
+    while let Some(def) = todo.pop() {
+        let sym = emitter.symbols[def].unwrap_or(root);
+        let body = emitter.low(&defs[def], &mut todo)?;
+        let body = body.ok_or_else(|| Error::Internal("a type with values has no grammar".into()))?;
+        emitter.rules.add(sym, vec![body])?;
+    }
+    Ok(Emitted { grammar: emitter.rules.finish(root)?, open_keys: emitter.open_keys })
+}
+
+/// The grammar of unquoted text.
+pub(super) fn emit_text(ast: RegexAst) -> Result<Emitted> {
+    let mut rules = Rules::new()?;
+    let root = rules.lexeme(ast)?;
+    Ok(Emitted { grammar: rules.finish(root)?, open_keys: false })
+}
+
+/// Which definitions have a value of finite size: the least solution, found by iteration.
+fn finite(defs: &[Low]) -> Vec<bool> {
+    let mut known = vec![false; defs.len()];
+    loop {
+        let mut changed = false;
+        for def in (0..defs.len()).rev() {
+            if !known[def] && has_value(&defs[def], &known) {
+                known[def] = true;
+                changed = true;
+            }
+        }
+        if !changed {
+            return known;
+        }
+    }
+}
+
+fn has_value(low: &Low, known: &[bool]) -> bool {
+    low.any
+        || low.scalar.is_some()
+        || low.refs.iter().any(|&def| known[def])
+        || low.arrays.iter().any(|a| {
+            let prefix = a.prefix.iter().take(usize::try_from(a.min).unwrap_or(usize::MAX));
+            let beyond = a.min > a.prefix.len() as u64;
+            prefix.into_iter().all(|n| has_value(n, known)) && (!beyond || has_value(&a.rest, known))
+        })
+        || low.objects.iter().any(|o| object_has_value(o, known))
+}
+
+fn object_has_value(o: &LowObject, known: &[bool]) -> bool {
+    let mut required = 0;
+    let mut possible = 0u64;
+    for field in &o.fields {
+        let ok = has_value(&field.value, known);
+        if field.required && !ok {
+            return false;
+        }
+        required += field.required as u64;
+        possible += ok as u64;
+    }
+    let open = o.rest.iter().any(|(_, v)| has_value(v, known));
+    o.max.is_none_or(|m| required.max(o.min) <= m) && (open || possible >= o.min)
+}
+
+struct Emitter {
+    finite: Vec<bool>,
+    rules: Rules,
+    symbols: Vec<Option<Sym>>,
+    any: Option<Sym>,
+    open_keys: bool,
+}
+
+impl Emitter {
+    /// The symbol of a definition; its rules are made once, later.
+    fn definition(&mut self, def: DefId, todo: &mut Vec<DefId>) -> Result<Sym> {
+        if let Some(sym) = self.symbols[def] {
+            return Ok(sym);
+        }
+        let sym = self.rules.fresh()?;
+        self.symbols[def] = Some(sym);
+        todo.push(def);
+        Ok(sym)
+    }
+
+    /// `None` if there is no value.
+    fn low(&mut self, low: &Low, todo: &mut Vec<DefId>) -> Result<Option<Sym>> {
+        if low.any {
+            return self.any().map(Some);
+        }
+        if !has_value(low, &self.finite) {
+            return Ok(None);
+        }
+        let mut options = Vec::new();
+        if let Some(ast) = &low.scalar {
+            options.push(self.rules.lexeme(ast.clone())?);
+        }
+        for array in &low.arrays {
+            options.extend(self.array(array, todo)?);
+        }
+        for object in &low.objects {
+            if object_has_value(object, &self.finite) {
+                options.extend(self.object(object, todo)?);
+            }
+        }
+        for &def in &low.refs {
+            if self.finite[def] {
+                options.push(self.definition(def, todo)?);
+            }
+        }
+        Ok(if options.is_empty() { None } else { Some(self.rules.choice(&options)?) })
+    }
+
+    /// Any JSON value.
+    fn any(&mut self) -> Result<Sym> {
+        if let Some(sym) = self.any {
+            return Ok(sym);
+        }
+        let any = self.rules.fresh()?;
+        self.any = Some(any);
+        self.open_keys = true;
+        let number = numbers::language(&Numbers::default()).map_err(Error::Internal)?;
+        let word = RegexAst::Regex("null|true|false".into());
+        let string = lower::quote(RegexAst::Regex(pattern::ANY_STRING.into()));
+        let key = RegexAst::Concat(vec![string.clone(), RegexAst::Literal(":".into())]);
+        let scalar = self.rules.lexeme(RegexAst::Or(vec![word, number, string]))?;
+        let key = self.rules.lexeme(key)?;
+        let pair = self.rules.seq(vec![key, any])?;
+        let array = self.bracketed("[", any, "]")?;
+        let object = self.bracketed("{", pair, "}")?;
+        for option in [scalar, array, object] {
+            self.rules.add(any, vec![option])?;
+        }
+        Ok(any)
+    }
+
+    /// Any number of items between commas, in brackets.
+    fn bracketed(&mut self, open: &str, item: Sym, close: &str) -> Result<Sym> {
+        let items = self.items(item, 0, None)?;
+        let (open, close) = (self.rules.literal(open)?, self.rules.literal(close)?);
+        self.rules.seq(vec![open, items, close])
+    }
+
+    /// From `min` to `max` items between commas.
+    fn items(&mut self, item: Sym, min: u64, max: Option<u64>) -> Result<Sym> {
+        if max == Some(0) {
+            return self.rules.empty();
+        }
+        let comma = self.rules.literal(",")?;
+        let more = self.rules.seq(vec![comma, item])?;
+        let more = self.rules.repeat(more, min.saturating_sub(1), max.map(|m| m - 1))?;
+        let some = self.rules.seq(vec![item, more])?;
+        if min == 0 { self.rules.optional(some) } else { Ok(some) }
+    }
+
+    fn array(&mut self, a: &LowArray, todo: &mut Vec<DefId>) -> Result<Option<Sym>> {
+        let mut prefix = Vec::new();
+        let mut max = a.max;
+        for (i, low) in a.prefix.iter().enumerate() {
+            match self.low(low, todo)? {
+                Some(item) => prefix.push(item),
+                None => {
+                    max = Some(max.map_or(i as u64, |m| m.min(i as u64)));
+                    break;
+                }
+            }
+        }
+        prefix.truncate(usize::try_from(max.unwrap_or(u64::MAX)).unwrap_or(usize::MAX));
+        let n = prefix.len() as u64;
+        let rest = if max.is_some_and(|m| m <= n) { None } else { self.low(&a.rest, todo)? };
+        let longest = if rest.is_some() { max } else { Some(n) };
+        if longest.is_some_and(|m| m < a.min) {
+            return Ok(None);
+        }
+        let comma = self.rules.literal(",")?;
+        // From the end: what follows item i, given that something stands before it.
+        let mut after = match rest {
+            Some(item) if n == 0 => self.items(item, a.min, max)?,
+            Some(item) => {
+                let more = self.rules.seq(vec![comma, item])?;
+                self.rules.repeat(more, a.min.saturating_sub(n), max.map(|m| m - n))?
+            }
+            None => self.rules.empty()?,
+        };
+        for (i, item) in prefix.iter().enumerate().rev() {
+            let here = if i == 0 { vec![*item, after] } else { vec![comma, *item, after] };
+            after = self.rules.seq(here)?;
+            if i as u64 >= a.min {
+                after = self.rules.optional(after)?;
+            }
+        }
+        let (open, close) = (self.rules.literal("[")?, self.rules.literal("]")?);
+        self.rules.seq(vec![open, after, close]).map(Some)
+    }
+
+    fn object(&mut self, o: &LowObject, todo: &mut Vec<DefId>) -> Result<Option<Sym>> {
+        let mut fields = Vec::new();
+        for field in &o.fields {
+            let Some(value) = self.low(&field.value, todo)? else { continue };
+            let key = self.rules.literal(&format!("{}:", json_text(&field.key)))?;
+            fields.push((self.rules.seq(vec![key, value])?, field.required));
+        }
+        let mut pairs = Vec::new();
+        for (key, value) in &o.rest {
+            let Some(value) = self.low(value, todo)? else { continue };
+            let key = self.rules.lexeme(RegexAst::Concat(vec![key.clone(), RegexAst::Literal(":".into())]))?;
+            pairs.push(self.rules.seq(vec![key, value])?);
+        }
+        self.open_keys |= !pairs.is_empty();
+        let pair = if pairs.is_empty() { None } else { Some(self.rules.choice(&pairs)?) };
+        let Some(body) = self.fields(&fields, pair, o.min, o.max)? else { return Ok(None) };
+        let (open, close) = (self.rules.literal("{")?, self.rules.literal("}")?);
+        self.rules.seq(vec![open, body, close]).map(Some)
+    }
+
+    /// Fields in order, then unnamed pairs. A state is the next field and the number of properties so far,
+    /// counted only as far as it matters: up to `max`, or up to `min` (at least 1, for the comma).
+    fn fields(&mut self, fields: &[(Sym, bool)], pair: Option<Sym>, min: u64, max: Option<u64>) -> Result<Option<Sym>> {
+        // More properties than there are fields come from unnamed pairs only, which are counted apart.
+        let n = fields.len() as u64;
+        let top = max.unwrap_or(min.max(1)).min(n.max(1));
+        if (n + 1).saturating_mul(top + 1) > MAX_STATES {
+            return Err(Error::ty("", "minProperties, maxProperties", "too many properties to be counted"));
+        }
+        let comma = self.rules.literal(",")?;
+        let mut next: Vec<Option<Sym>> = Vec::new();
+        for count in 0..=top {
+            next.push(self.tail(pair, count, min, max)?);
+        }
+        for (field, required) in fields.iter().rev() {
+            let mut here = Vec::new();
+            for count in 0..=top {
+                let full = max.is_some_and(|m| count >= m);
+                let then = next[(count + 1).min(top) as usize].filter(|_| !full);
+                let with = match then {
+                    Some(then) if count == 0 => Some(self.rules.seq(vec![*field, then])?),
+                    Some(then) => Some(self.rules.seq(vec![comma, *field, then])?),
+                    None => None,
+                };
+                let without = next[count as usize].filter(|_| !required);
+                here.push(match (with, without) {
+                    (Some(a), Some(b)) => Some(self.rules.choice(&[a, b])?),
+                    (a, b) => a.or(b),
+                });
+            }
+            next = here;
+        }
+        Ok(next[0])
+    }
+
+    /// Unnamed pairs after `count` properties.
+    fn tail(&mut self, pair: Option<Sym>, count: u64, min: u64, max: Option<u64>) -> Result<Option<Sym>> {
+        let need = min.saturating_sub(count);
+        let left = max.map(|m| m.saturating_sub(count));
+        match pair {
+            None if need > 0 => Ok(None),
+            None => self.rules.empty().map(Some),
+            Some(_) if left.is_some_and(|l| l < need) => Ok(None),
+            Some(pair) if count == 0 => self.items(pair, need, left).map(Some),
+            Some(pair) => {
+                let comma = self.rules.literal(",")?;
+                let more = self.rules.seq(vec![comma, pair])?;
+                self.rules.repeat(more, need, left).map(Some)
+            }
+        }
+    }
+}

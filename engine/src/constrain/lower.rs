@@ -1,0 +1,248 @@
+//! Nodes into what is generated: no exclusions, no empty sets, closed objects.
+
+use super::algebra::{self, Resolve};
+use super::exclude;
+use super::node::*;
+use super::pattern::{self, Pattern};
+use super::read::Graph;
+use crate::error::{Error, Result};
+use llguidance::derivre::{JsonQuoteOptions, RegexAst};
+
+/// Rules for unnamed keys that may overlap.
+const MAX_CLAUSES: usize = 6;
+/// Nesting of one definition's values.
+const MAX_DEPTH: usize = 128;
+
+/// A union of generated values.
+#[derive(Debug, Default)]
+pub(super) struct Low {
+    /// Every value.
+    pub any: bool,
+    /// Scalars, all in one regular expression over their JSON text.
+    pub scalar: Option<RegexAst>,
+    pub arrays: Vec<LowArray>,
+    pub objects: Vec<LowObject>,
+    pub refs: Vec<DefId>,
+}
+
+#[derive(Debug)]
+pub(super) struct LowArray {
+    pub prefix: Vec<Low>,
+    pub rest: Low,
+    pub min: u64,
+    pub max: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct LowObject {
+    pub fields: Vec<Field>,
+    /// Unnamed keys, each with the language of its quoted text; disjoint from each other and from the fields.
+    pub rest: Vec<(RegexAst, Low)>,
+    pub min: u64,
+    pub max: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Field {
+    pub key: String,
+    pub value: Low,
+    pub required: bool,
+}
+
+/// Lowers every definition.
+pub(super) fn lower(graph: &Graph) -> Result<Vec<Low>> {
+    let mut lowering = Lowering { defs: &graph.defs, steps: graph.steps, depth: 0 };
+    graph.defs.iter().map(|node| lowering.node(node)).collect()
+}
+
+struct Lowering<'a> {
+    defs: &'a [Node],
+    steps: usize,
+    depth: usize,
+}
+
+impl Resolve for Lowering<'_> {
+    fn resolve(&mut self, def: DefId) -> Result<Node> {
+        Ok(self.defs[def].clone())
+    }
+    fn steps(&mut self) -> &mut usize {
+        &mut self.steps
+    }
+    fn at(&self) -> String {
+        String::new()
+    }
+}
+
+impl Lowering<'_> {
+    fn node(&mut self, node: &Node) -> Result<Low> {
+        let mut low = Low::default();
+        let Node::Union(_) = node else {
+            low.any = true;
+            return Ok(low);
+        };
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Error::ty("", "schema", format!("values are nested deeper than {MAX_DEPTH}")));
+        }
+        let (plain, excluding): (Vec<Arm>, Vec<Arm>) =
+            algebra::generated(node).into_iter().partition(|a| a.not.is_empty());
+        let mut scalars = Vec::new();
+        for arm in plain {
+            match arm.kind {
+                Kind::Ref(def) => low.refs.push(def),
+                kind => self.kind(&kind, &mut scalars, &mut low)?,
+            }
+        }
+        if !excluding.is_empty() {
+            for arm in exclude::settled(self, &Node::Union(excluding))? {
+                self.kind(&arm.kind, &mut scalars, &mut low)?;
+            }
+        }
+        low.scalar = match scalars.len() {
+            0 => None,
+            1 => scalars.pop(),
+            _ => Some(RegexAst::Or(scalars)),
+        };
+        self.depth -= 1;
+        Ok(low)
+    }
+
+    fn kind(&mut self, kind: &Kind, scalars: &mut Vec<RegexAst>, low: &mut Low) -> Result<()> {
+        match kind {
+            Kind::Null => scalars.push(RegexAst::Literal("null".into())),
+            Kind::Bool(b) => scalars.push(RegexAst::Literal(b.to_string())),
+            Kind::Number(n) => {
+                let ast = super::numbers::language(n).map_err(|reason| Error::ty("", "number", reason))?;
+                scalars.extend(non_empty(ast, "a number")?);
+            }
+            Kind::String(s) => scalars.extend(non_empty(quoted(s), "a string")?),
+            Kind::Array(a) => {
+                let array = self.array(a)?;
+                low.arrays.push(array);
+            }
+            Kind::Object(o) => low.objects.extend(self.object(o)?),
+            Kind::Ref(def) => low.refs.push(*def),
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, a: &Array) -> Result<LowArray> {
+        let prefix = a.prefix.iter().map(|n| self.node(n)).collect::<Result<_>>()?;
+        Ok(LowArray { prefix, rest: self.node(&a.rest)?, min: a.min, max: a.max })
+    }
+
+    /// `None` if a required property has no value.
+    fn object(&mut self, o: &Object) -> Result<Option<LowObject>> {
+        let mut fields = Vec::new();
+        let unnamed = o.required.iter().filter(|k| !o.props.contains_key(*k));
+        for key in o.props.keys().chain(unnamed) {
+            let required = o.required.contains(key);
+            let node = algebra::value_of(self, o, key)?;
+            if node.is_never() {
+                if required {
+                    return Ok(None);
+                }
+                continue;
+            }
+            fields.push(Field { key: key.clone(), value: self.node(&node)?, required });
+        }
+        let mut rest = Vec::new();
+        let taken: Vec<&String> = o.props.keys().chain(&o.required).collect();
+        for (keys, node) in self.regions(o)? {
+            let Some(key) = non_empty(key_language(&keys, &taken), "a property name")? else { continue };
+            rest.push((key, self.node(&node)?));
+        }
+        Ok(Some(LowObject { fields, rest, min: o.min, max: o.max }))
+    }
+
+    /// Unnamed keys, split by which clauses speak of them. Keys of which none speaks are not generated, unless
+    /// the type names no key at all.
+    fn regions(&mut self, o: &Object) -> Result<Vec<(Vec<(Keys, bool)>, Node)>> {
+        if o.is_open() {
+            return Ok(vec![(Vec::new(), Node::Any)]);
+        }
+        if o.clauses.len() > MAX_CLAUSES {
+            let reason = format!("more than {MAX_CLAUSES} rules for unnamed keys apply to one object");
+            return Err(Error::ty("", "patternProperties", reason));
+        }
+        let mut regions = Vec::new();
+        for subset in 1u32..1 << o.clauses.len() {
+            let mut node = Node::Any;
+            let mut keys = Vec::new();
+            for (i, clause) in o.clauses.iter().enumerate() {
+                let inside = subset >> i & 1 == 1;
+                keys.push((clause.keys.clone(), inside));
+                if inside {
+                    node = algebra::intersect(self, &node, &clause.node)?;
+                }
+            }
+            if !node.is_never() {
+                regions.push((keys, node));
+            }
+        }
+        Ok(regions)
+    }
+}
+
+/// The language itself, unless it has no string.
+fn non_empty(ast: RegexAst, what: &str) -> Result<Option<RegexAst>> {
+    match pattern::is_empty(&ast) {
+        Some(true) => Ok(None),
+        Some(false) => Ok(Some(ast)),
+        None => Err(Error::ty("", "pattern", format!("whether {what} can satisfy the rules takes too long to find out"))),
+    }
+}
+
+/// The language of the JSON text of strings.
+pub(super) fn quote(ast: RegexAst) -> RegexAst {
+    RegexAst::JsonQuote(Box::new(ast), JsonQuoteOptions::regular())
+}
+
+fn any_string() -> RegexAst {
+    RegexAst::Regex(pattern::ANY_STRING.into())
+}
+
+fn not(ast: RegexAst) -> RegexAst {
+    RegexAst::Not(Box::new(ast))
+}
+
+fn quoted(s: &Strings) -> RegexAst {
+    if let Some(list) = &s.literals {
+        return RegexAst::Or(list.iter().map(|l| RegexAst::Literal(super::json_text(l))).collect());
+    }
+    let positive = Strings { except: Vec::new(), ..s.clone() };
+    let mut all = vec![quote(algebra::string_language(&positive))];
+    all.extend(s.except.iter().map(|p| not(quote_pattern(p))));
+    if all.len() == 1 { all.remove(0) } else { RegexAst::And(all) }
+}
+
+/// A pattern's complement may be among its parts, and the complement of a quoted text is not quoted text.
+fn quote_pattern(p: &Pattern) -> RegexAst {
+    quote(RegexAst::And(vec![any_string(), p.ast().clone()]))
+}
+
+fn key_language(keys: &[(Keys, bool)], taken: &[&String]) -> RegexAst {
+    let mut all = vec![quote(any_string())];
+    for (keys, inside) in keys {
+        let mut inner: Vec<RegexAst> = keys.all.iter().map(quote_pattern).collect();
+        inner.extend(keys.none.iter().map(|p| not(quote_pattern(p))));
+        if !keys.names.is_empty() {
+            inner.push(not(names(keys.names.iter())));
+        }
+        match (inside, inner.is_empty()) {
+            (true, true) => {}
+            (true, false) => all.extend(inner),
+            (false, true) => all.push(RegexAst::NoMatch),
+            (false, false) => all.push(not(RegexAst::And(inner))),
+        }
+    }
+    if !taken.is_empty() {
+        all.push(not(names(taken.iter().copied())));
+    }
+    if all.len() == 1 { all.remove(0) } else { RegexAst::And(all) }
+}
+
+fn names<'a>(list: impl Iterator<Item = &'a String>) -> RegexAst {
+    // Quoted by the engine, so that every spelling of a name counts as the name.
+    RegexAst::Or(list.map(|n| quote(RegexAst::Literal(n.clone()))).collect())
+}

@@ -1,0 +1,190 @@
+//! Follows one value through the grammar of its type.
+
+use super::vocabulary::Vocabulary;
+use super::Type;
+use crate::backend::Mask;
+use crate::error::{Error, Result};
+use llguidance::api::StopReason;
+use llguidance::toktrie::SimpleVob;
+
+/// Follows one value through the grammar of its type. Its state is the type and the tokens so far: consuming
+/// the same tokens again restores it.
+pub struct Matcher {
+    inner: llguidance::Matcher,
+    vocabulary: Vocabulary,
+    /// Whether an EOS token was consumed.
+    ended: bool,
+    /// The mask of this place, once computed.
+    mask: Option<Mask>,
+}
+
+impl Matcher {
+    /// At the start of a value.
+    ///
+    /// # Errors
+    /// [`Error::Type`] if the type is too large for the matcher.
+    pub fn new(ty: &Type, vocabulary: &Vocabulary) -> Result<Self> {
+        let parser = vocabulary.factory().create_parser_from_init_default(ty.0.emitted.grammar.clone());
+        let inner = llguidance::Matcher::new(parser);
+        match inner.get_error() {
+            Some(e) => Err(Error::ty("", "schema", first_line(&e))),
+            None => Ok(Matcher { inner, vocabulary: vocabulary.clone(), ended: false, mask: None }),
+        }
+    }
+
+    /// After tokens that were consumed before, by a matcher of the same type and vocabulary.
+    ///
+    /// # Errors
+    /// As [`Matcher::new`] and [`Matcher::consume`].
+    pub fn replay(ty: &Type, vocabulary: &Vocabulary, tokens: &[u32]) -> Result<Self> {
+        let mut matcher = Self::new(ty, vocabulary)?;
+        for &id in tokens {
+            matcher.consume(id)?;
+        }
+        Ok(matcher)
+    }
+
+    /// Tokens that may come next; EOS ids are in it exactly when the value may end here. Where a run of tokens
+    /// is forced (see [`Matcher::forced`]) only its first one is allowed. Empty after EOS.
+    ///
+    /// # Errors
+    /// [`Error::Type`] if the type turns out too complex here.
+    pub fn mask(&mut self) -> Result<Mask> {
+        if let Some(mask) = &self.mask {
+            return Ok(mask.clone());
+        }
+        let mask = self.compute_mask()?;
+        self.mask = Some(mask.clone());
+        Ok(mask)
+    }
+
+    fn compute_mask(&mut self) -> Result<Mask> {
+        let mut mask = Mask { words: vec![0; self.vocabulary.size().div_ceil(32)] };
+        if self.ended {
+            return Ok(mask);
+        }
+        if self.inner.is_stopped() {
+            self.check_stop()?;
+            for &id in self.vocabulary.eos_ids() {
+                mask.words[id as usize / 32] |= 1 << (id % 32);
+            }
+            return Ok(mask);
+        }
+        let allowed = self.inner.compute_mask().map_err(|e| self.failed(e))?;
+        copy(&allowed, &mut mask, self.vocabulary.size());
+        Ok(mask)
+    }
+
+    /// Tokens that must come next whatever the model says (canonical tokenisation), possibly none.
+    ///
+    /// # Errors
+    /// As [`Matcher::mask`].
+    pub fn forced(&mut self) -> Result<Vec<u32>> {
+        if self.ended || self.inner.is_stopped() {
+            return Ok(Vec::new());
+        }
+        let ids = self.inner.compute_ff_tokens();
+        match self.inner.get_error() {
+            Some(e) => Err(self.failed(e)),
+            None => Ok(ids),
+        }
+    }
+
+    /// Moves on by one token.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a token that cannot come here; the matcher stays where it is.
+    pub fn consume(&mut self, id: u32) -> Result<()> {
+        let refused = || Err(Error::invalid(format!("token {id}"), "the type does not allow it here"));
+        if self.ended || id as usize >= self.vocabulary.size() {
+            return refused();
+        }
+        if self.vocabulary.eos_ids().contains(&id) {
+            if !self.is_accepting()? {
+                return refused();
+            }
+            self.ended = true;
+            self.mask = None;
+            return Ok(());
+        }
+        if self.inner.is_stopped() {
+            self.check_stop()?;
+            return refused();
+        }
+        if self.inner.validate_tokens(&[id]).map_err(|e| self.failed(e))? == 0 {
+            return refused();
+        }
+        self.inner.consume_token(id).map_err(|e| self.failed(e))?;
+        self.mask = None;
+        Ok(())
+    }
+
+    /// Whether the text so far is a whole value.
+    ///
+    /// # Errors
+    /// As [`Matcher::mask`].
+    pub fn is_accepting(&mut self) -> Result<bool> {
+        if self.ended {
+            return Ok(true);
+        }
+        if self.inner.is_stopped() {
+            self.check_stop()?;
+            return Ok(true);
+        }
+        self.inner.is_accepting().map_err(|e| self.failed(e))
+    }
+
+    /// Whether nothing but the end may follow.
+    ///
+    /// # Errors
+    /// As [`Matcher::mask`].
+    pub fn is_done(&mut self) -> Result<bool> {
+        if self.ended || self.inner.is_stopped() {
+            self.check_stop()?;
+            return Ok(true);
+        }
+        if !self.is_accepting()? {
+            return Ok(false);
+        }
+        // The matcher sees some ends by itself, but not those that only an intersection knows of.
+        let mut mask = self.mask()?;
+        for &id in self.vocabulary.eos_ids() {
+            mask.words[id as usize / 32] &= !(1 << (id % 32));
+        }
+        Ok(mask.words.iter().all(|w| *w == 0))
+    }
+
+    /// A stop is the end of the value, or a failure.
+    fn check_stop(&self) -> Result<()> {
+        match self.inner.stop_reason() {
+            reason if reason.is_ok() => Ok(()),
+            _ => Err(self.failed(self.inner.get_error().unwrap_or_default())),
+        }
+    }
+
+    fn failed(&self, e: impl std::fmt::Display) -> Error {
+        let text = first_line(&e.to_string());
+        match self.inner.stop_reason() {
+            StopReason::LexerTooComplex | StopReason::ParserTooComplex => {
+                Error::ty("", "schema", format!("the type is too complex here: {text}"))
+            }
+            _ => Error::Internal(format!("matcher: {text}")),
+        }
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
+}
+
+/// Copies the bits below `vocab`.
+fn copy(from: &SimpleVob, to: &mut Mask, vocab: usize) {
+    for (word, bits) in to.words.iter_mut().zip(from.as_slice()) {
+        *word = *bits;
+    }
+    if vocab % 32 != 0 {
+        if let Some(last) = to.words.last_mut() {
+            *last &= (1 << (vocab % 32)) - 1;
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A thin builder over the matcher's context-free grammar and its lexer.
+
+use crate::error::{Error, Result};
+use llguidance::api::{GrammarInit, SkipSpec};
+use llguidance::derivre::RegexAst;
+use llguidance::earley::lexerspec::{LexemeClass, LexerSpec};
+use llguidance::earley::{Grammar, SymIdx, SymbolProps};
+use std::collections::HashMap;
+
+/// Symbols of a grammar; the matcher numbers them in 16 bits.
+const MAX_SYMBOLS: usize = 60_000;
+/// Nodes of all regular expressions together.
+const MAX_LEXER_COST: u64 = 2_000_000;
+
+/// A symbol of the grammar.
+pub(super) type Sym = SymIdx;
+
+pub(super) struct Rules {
+    grammar: Grammar,
+    lexer: LexerSpec,
+    class: LexemeClass,
+    /// Terminals by lexeme.
+    terminals: HashMap<usize, Sym>,
+    literals: HashMap<String, Sym>,
+    exactly: HashMap<(usize, u64), Sym>,
+    at_most: HashMap<(usize, u64), Sym>,
+    start: Sym,
+    empty: Option<Sym>,
+}
+
+/// An error out of the matcher's library: limits of its own, or notation it does not take.
+pub(super) fn foreign(e: impl std::fmt::Display) -> Error {
+    Error::ty("", "schema", e.to_string())
+}
+
+impl Rules {
+    pub fn new() -> Result<Self> {
+        let mut lexer = LexerSpec::new().map_err(foreign)?;
+        // Compact output: nothing is skipped between lexemes.
+        let class = lexer.setup_lexeme_class_with_skip(SkipSpec::once(RegexAst::NoMatch)).map_err(foreign)?;
+        let mut grammar = Grammar::new(None);
+        let props = SymbolProps { grammar_id: class, is_start: true, ..Default::default() };
+        let start = grammar.fresh_symbol_ext("start", props);
+        Ok(Rules {
+            grammar,
+            lexer,
+            class,
+            terminals: HashMap::new(),
+            literals: HashMap::new(),
+            exactly: HashMap::new(),
+            at_most: HashMap::new(),
+            start,
+            empty: None,
+        })
+    }
+
+    /// The finished grammar, whose values are those of `root`.
+    pub fn finish(mut self, root: Sym) -> Result<GrammarInit> {
+        self.add(self.start, vec![root])?;
+        Ok(GrammarInit::Internal(self.grammar, self.lexer))
+    }
+
+    /// A symbol whose rules come later.
+    pub fn fresh(&mut self) -> Result<Sym> {
+        if self.grammar.num_symbols() >= MAX_SYMBOLS {
+            return Err(Error::ty("", "schema", format!("the grammar is larger than {MAX_SYMBOLS} symbols")));
+        }
+        Ok(self.grammar.fresh_symbol_ext("", SymbolProps { grammar_id: self.class, ..Default::default() }))
+    }
+
+    pub fn add(&mut self, lhs: Sym, rhs: Vec<Sym>) -> Result<()> {
+        self.grammar.add_rule(lhs, rhs).map_err(foreign)
+    }
+
+    /// A terminal: the longest match of a regular expression. A nullable one becomes optional.
+    pub fn lexeme(&mut self, ast: RegexAst) -> Result<Sym> {
+        let index = self.lexer.add_greedy_lexeme(String::new(), ast, false, None, usize::MAX).map_err(foreign)?;
+        if self.lexer.cost() > MAX_LEXER_COST {
+            return Err(Error::ty("", "schema", "the regular expressions of the type are too large together"));
+        }
+        if let Some(&sym) = self.terminals.get(&index.as_usize()) {
+            return Ok(sym);
+        }
+        let sym = self.fresh()?;
+        self.grammar.make_terminal(sym, index, &self.lexer).map_err(foreign)?;
+        self.terminals.insert(index.as_usize(), sym);
+        Ok(sym)
+    }
+
+    pub fn literal(&mut self, text: &str) -> Result<Sym> {
+        if let Some(&sym) = self.literals.get(text) {
+            return Ok(sym);
+        }
+        let sym = self.lexeme(RegexAst::Literal(text.to_string()))?;
+        self.literals.insert(text.to_string(), sym);
+        Ok(sym)
+    }
+
+    pub fn empty(&mut self) -> Result<Sym> {
+        if let Some(sym) = self.empty {
+            return Ok(sym);
+        }
+        let sym = self.fresh()?;
+        self.add(sym, vec![])?;
+        self.empty = Some(sym);
+        Ok(sym)
+    }
+
+    pub fn seq(&mut self, parts: Vec<Sym>) -> Result<Sym> {
+        let empty = self.empty()?;
+        let parts: Vec<Sym> = parts.into_iter().filter(|p| *p != empty).collect();
+        match parts.as_slice() {
+            [] => Ok(empty),
+            [one] => Ok(*one),
+            _ => {
+                let sym = self.fresh()?;
+                self.add(sym, parts)?;
+                Ok(sym)
+            }
+        }
+    }
+
+    pub fn choice(&mut self, options: &[Sym]) -> Result<Sym> {
+        if let [one] = options {
+            return Ok(*one);
+        }
+        let empty = self.empty()?;
+        let sym = self.fresh()?;
+        for &option in options {
+            self.add(sym, if option == empty { vec![] } else { vec![option] })?;
+        }
+        Ok(sym)
+    }
+
+    pub fn optional(&mut self, sym: Sym) -> Result<Sym> {
+        let empty = self.empty()?;
+        self.choice(&[sym, empty])
+    }
+
+    fn star(&mut self, sym: Sym) -> Result<Sym> {
+        let star = self.fresh()?;
+        self.add(star, vec![])?;
+        self.add(star, vec![star, sym])?;
+        Ok(star)
+    }
+
+    fn exactly(&mut self, sym: Sym, n: u64) -> Result<Sym> {
+        match n {
+            0 => return self.empty(),
+            1 => return Ok(sym),
+            _ => {}
+        }
+        if let Some(&found) = self.exactly.get(&(sym.as_usize(), n)) {
+            return Ok(found);
+        }
+        let half = self.exactly(sym, n / 2)?;
+        let mut parts = vec![half, half];
+        if n % 2 == 1 {
+            parts.push(sym);
+        }
+        let made = self.seq(parts)?;
+        self.exactly.insert((sym.as_usize(), n), made);
+        Ok(made)
+    }
+
+    /// At most `n`, unambiguously, in O(log n) rules: either at least half of them, or fewer.
+    fn at_most(&mut self, sym: Sym, n: u64) -> Result<Sym> {
+        match n {
+            0 => return self.empty(),
+            1 => return self.optional(sym),
+            _ => {}
+        }
+        if let Some(&found) = self.at_most.get(&(sym.as_usize(), n)) {
+            return Ok(found);
+        }
+        let half = n.div_ceil(2);
+        let first = self.exactly(sym, half)?;
+        let more = self.at_most(sym, n - half)?;
+        let many = self.seq(vec![first, more])?;
+        let few = self.at_most(sym, half - 1)?;
+        let made = self.choice(&[many, few])?;
+        self.at_most.insert((sym.as_usize(), n), made);
+        Ok(made)
+    }
+
+    /// From `min` to `max` times, or any number from `min` on.
+    pub fn repeat(&mut self, sym: Sym, min: u64, max: Option<u64>) -> Result<Sym> {
+        let first = self.exactly(sym, min)?;
+        let more = match max {
+            None => self.star(sym)?,
+            Some(max) => self.at_most(sym, max.saturating_sub(min))?,
+        };
+        self.seq(vec![first, more])
+    }
+}

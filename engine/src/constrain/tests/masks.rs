@@ -1,0 +1,165 @@
+//! For small finite types the masks are exactly what a search over all values says.
+
+use super::*;
+use std::collections::BTreeSet;
+
+/// Follows every path of the matcher and compares each mask with the texts that are left.
+fn assert_exact(ty: &Type, texts: &BTreeSet<Vec<u8>>) {
+    let (tokens, vocabulary) = (tokens(), vocabulary());
+    let mut seen = BTreeSet::new();
+    let mut todo: Vec<(Vec<u32>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
+    while let Some((path, text)) = todo.pop() {
+        if !seen.insert(text.clone()) {
+            continue;
+        }
+        let mut matcher = Matcher::replay(ty, &vocabulary, &path).expect("an allowed path");
+        let left: Vec<&[u8]> = texts.iter().filter_map(|t| t.strip_prefix(text.as_slice())).collect();
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        assert!(!left.is_empty(), "{shown:?} is no prefix of any value");
+        let forced = matcher.forced().unwrap();
+        let run: Vec<u8> = forced.iter().flat_map(|&id| tokens.bytes(id).to_vec()).collect();
+        assert!(left.iter().all(|t| t.starts_with(&run)), "{shown:?}: forced {run:?}");
+        assert_eq!(matcher.is_accepting().unwrap(), left.contains(&&b""[..]), "{shown:?} by {path:?} of {ty:?}: {left:?} {forced:?}");
+        assert_eq!(matcher.is_done().unwrap(), left == [&b""[..]], "{shown:?}");
+        let mask = matcher.mask().unwrap();
+        for id in 0..vocabulary.size() as u32 {
+            let bytes = tokens.bytes(id);
+            let eos = vocabulary.eos_ids().contains(&id);
+            let fits = match () {
+                _ if eos => left.contains(&&b""[..]),
+                _ if tokens.is_control(id) || bytes.is_empty() => false,
+                _ if !forced.is_empty() => id == forced[0],
+                _ => left.iter().any(|t| t.starts_with(bytes)),
+            };
+            assert_eq!(mask.allows(id), fits, "{shown:?} then {id} {:?}", String::from_utf8_lossy(bytes));
+            if fits && !eos {
+                todo.push(([path.as_slice(), &[id]].concat(), [text.as_slice(), bytes].concat()));
+            }
+        }
+    }
+    for text in texts {
+        assert!(seen.contains(text), "{:?} is never reached", String::from_utf8_lossy(text));
+    }
+}
+
+fn exact(ty: Type, texts: &[&str]) {
+    assert_exact(&ty, &texts.iter().map(|t| t.as_bytes().to_vec()).collect());
+}
+
+#[test]
+fn masks_of_finite_schemas_are_exact() {
+    let cases: &[(Value, &[&str])] = &[
+        (json!({"enum": ["a", "aa", "abc", 12, 123, null, true]}), &["\"a\"", "\"aa\"", "\"abc\"", "12", "123", "null", "true"]),
+        (json!({"type": "integer", "minimum": 8, "maximum": 12}), &["8", "9", "10", "11", "12"]),
+        (json!({"type": "boolean"}), &["true", "false"]),
+        (
+            json!({"type": "object", "properties": {"name": {"const": "a"}, "id": {"enum": [1, 12]}}, "required": ["id"]}),
+            &[r#"{"name":"a","id":1}"#, r#"{"name":"a","id":12}"#, r#"{"id":1}"#, r#"{"id":12}"#],
+        ),
+        (json!({"type": "array", "items": {"const": 0}, "maxItems": 3}), &["[]", "[0]", "[0,0]", "[0,0,0]"]),
+        (json!({"type": "array", "prefixItems": [{"const": "é"}, {"const": null}], "items": false}), &["[]", "[\"é\"]", "[\"é\",null]"]),
+        (json!({"type": "string", "pattern": "^(日本|12)$"}), &["\"日本\"", "\"12\""]),
+        (json!({"type": "object", "patternProperties": {"^a{1,2}$": {"const": 1}}, "maxProperties": 1}), &["{}", "{\"a\":1}", "{\"aa\":1}"]),
+        (json!({"type": "string", "enum": ["a", "b", "c"], "not": {"const": "b"}}), &["\"a\"", "\"c\""]),
+        (
+            json!({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 3}, {"type": "integer", "minimum": 3, "maximum": 4}]}),
+            &["1", "2", "4"],
+        ),
+    ];
+    for (schema, texts) in cases {
+        exact(Type::schema_value(schema.clone()).unwrap(), texts);
+    }
+}
+
+#[test]
+fn masks_of_text_types_are_exact() {
+    exact(Type::choice(["yes", "no", "now", ""]).unwrap(), &["yes", "no", "now", ""]);
+    exact(Type::choice(["<|end|>"]).unwrap(), &["<|end|>"]);
+    exact(Type::regex("a|aa|(12|é)?").unwrap(), &["a", "aa", "12", "é", ""]);
+    exact(Type::text_max(0).unwrap(), &[""]);
+}
+
+#[test]
+fn control_tokens_and_padding_are_never_part_of_a_value() {
+    let vocabulary = vocabulary();
+    for ty in [Type::text().unwrap(), Type::expr("string").unwrap(), Type::expr("unknown").unwrap()] {
+        let mut matcher = Matcher::new(&ty, &vocabulary).unwrap();
+        if !ty.is_text() {
+            let quote = tokens().encode("\"").unwrap()[0];
+            matcher.consume(quote).unwrap();
+        }
+        let mask = matcher.mask().unwrap();
+        assert!(!mask.allows(0), "a control token");
+        assert_eq!(mask.allows(EOS), ty.is_text());
+        assert_eq!(mask.allows(END_OF_TURN), ty.is_text());
+        for id in tokens().size()..mask.words.len() * 32 {
+            assert!(!mask.allows(id as u32), "padding {id}");
+        }
+        // The name of a control token, written in bytes, is text like any other.
+        let literal = tokens().encode("<|end|>").unwrap();
+        assert_eq!(literal.len(), 1);
+        assert!(mask.allows(literal[0]));
+    }
+}
+
+#[test]
+fn text_of_n_characters_counts_code_points() {
+    let ty = Type::text_max(2).unwrap();
+    let mut matcher = Matcher::new(&ty, &vocabulary()).unwrap();
+    for id in tokens().encode("é").unwrap() {
+        matcher.consume(id).unwrap();
+    }
+    let two = tokens().encode("日本").unwrap()[0];
+    assert!(!matcher.mask().unwrap().allows(two), "three characters");
+    matcher.consume(tokens().encode("é").unwrap()[0]).unwrap();
+    assert!(matcher.is_done().unwrap());
+}
+
+#[test]
+fn a_refused_token_leaves_the_matcher_as_it_was() {
+    let ty = Type::choice(["abc"]).unwrap();
+    let mut matcher = Matcher::new(&ty, &vocabulary()).unwrap();
+    let id = |t: &str| tokens().encode(t).unwrap()[0];
+    for bad in [id("1"), EOS, 0, 1_000_000, vocabulary().size() as u32 - 1] {
+        assert!(matches!(matcher.consume(bad), Err(Error::InvalidArgument { .. })), "{bad}");
+    }
+    matcher.consume(id("a")).unwrap();
+    assert!(matcher.consume(EOS).is_err());
+    for t in ["b", "c"] {
+        matcher.consume(id(t)).unwrap();
+    }
+    assert!(matcher.is_done().unwrap());
+    assert!(matcher.consume(id("c")).is_err());
+    matcher.consume(END_OF_TURN).unwrap();
+    assert!(matcher.consume(EOS).is_err(), "nothing follows the end");
+    assert!(matcher.mask().unwrap().words.iter().all(|w| *w == 0));
+    assert!(matcher.forced().unwrap().is_empty());
+}
+
+#[test]
+fn forced_runs_are_the_canonical_tokens() {
+    let ty = Type::expr(r#"{"id": "1"}"#).unwrap();
+    let mut matcher = Matcher::new(&ty, &vocabulary()).unwrap();
+    let forced = matcher.forced().unwrap();
+    let text: Vec<u8> = forced.iter().flat_map(|&id| tokens().bytes(id).to_vec()).collect();
+    assert_eq!(String::from_utf8(text).unwrap(), r#"{"id":1}"#);
+    assert_eq!(forced, tokens().encode(r#"{"id":1}"#).unwrap());
+    for id in forced {
+        matcher.consume(id).unwrap();
+    }
+    assert!(matcher.is_done().unwrap());
+}
+
+#[test]
+fn replaying_tokens_restores_the_matcher() {
+    let ty = Type::expr(r#"{"name": "string < 9", "n": "number"}"#).unwrap();
+    let path = tokens().encode(r#"{"name":"abc","n":12.5"#).unwrap();
+    let mut one = Matcher::new(&ty, &vocabulary()).unwrap();
+    for n in 0..=path.len() {
+        let mut other = Matcher::replay(&ty, &vocabulary(), &path[..n]).unwrap();
+        assert_eq!(one.mask().unwrap(), other.mask().unwrap(), "after {n} tokens");
+        if let Some(&id) = path.get(n) {
+            one.consume(id).unwrap();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The vocabulary as the matcher sees it: a trie over the bytes of all tokens.
+
+use crate::error::{Error, Result};
+use crate::tokenizer::{Specials, Tokenizer};
+use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv, INVALID_TOKEN};
+use llguidance::ParserFactory;
+use std::sync::Arc;
+
+/// Tokens longer than this are never allowed: the trie counts a token's bytes in 10 bits.
+const MAX_TOKEN_BYTES: usize = 1000;
+/// Ids are 24 bits in the trie.
+const MAX_VOCAB: usize = 0xff_ffff;
+/// Bytes of all tokens together: the trie has at most 4 million nodes.
+const MAX_TRIE_BYTES: usize = 4_000_000;
+/// Work of the lexer for one mask, about 70 ns each.
+const MASK_FUEL: u64 = 1_000_000;
+/// Lexer states that one value may reach: about 2 kB each.
+const MAX_LEXER_STATES: usize = 50_000;
+
+/// What the matcher asks of a tokenizer.
+pub(super) trait Tokens: Send + Sync {
+    fn bytes(&self, id: u32) -> &[u8];
+    fn is_control(&self, id: u32) -> bool;
+    fn size(&self) -> usize;
+    fn eos_ids(&self) -> &[u32];
+    fn encode(&self, text: &str) -> Option<Vec<u32>>;
+}
+
+impl Tokens for Tokenizer {
+    fn bytes(&self, id: u32) -> &[u8] {
+        Tokenizer::bytes(self, id)
+    }
+    fn is_control(&self, id: u32) -> bool {
+        Tokenizer::is_control(self, id)
+    }
+    fn size(&self) -> usize {
+        self.vocab_size()
+    }
+    fn eos_ids(&self) -> &[u32] {
+        Tokenizer::eos_ids(self)
+    }
+    fn encode(&self, text: &str) -> Option<Vec<u32>> {
+        Tokenizer::encode(self, text, Specials::Text).ok()
+    }
+}
+
+/// The vocabulary as the matcher sees it; made once a model, shared.
+#[derive(Clone)]
+pub struct Vocabulary(Arc<Inner>);
+
+struct Inner {
+    factory: ParserFactory,
+    eos: Vec<u32>,
+    vocab: usize,
+}
+
+impl Vocabulary {
+    /// From a tokenizer; `vocab` is the number of logits, at least the tokenizer's ids. Control tokens and ids
+    /// without bytes are never part of a value.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedModel`] for a vocabulary beyond the matcher's limits.
+    pub fn new(tokenizer: Arc<Tokenizer>, vocab: usize) -> Result<Self> {
+        Self::of(tokenizer, vocab)
+    }
+
+    pub(super) fn of(tokens: Arc<dyn Tokens>, vocab: usize) -> Result<Self> {
+        if vocab == 0 || vocab > MAX_VOCAB || vocab < tokens.size() {
+            let reason = format!("{vocab} logits for {} tokens; at most {MAX_VOCAB}", tokens.size());
+            return Err(Error::unsupported("vocabulary", reason));
+        }
+        let words: Vec<Vec<u8>> = (0..vocab as u32)
+            .map(|id| match () {
+                _ if id as usize >= tokens.size() || tokens.is_control(id) => Vec::new(),
+                _ => tokens.bytes(id).to_vec(),
+            })
+            .map(|bytes| if bytes.len() > MAX_TOKEN_BYTES { Vec::new() } else { bytes })
+            .collect();
+        if words.iter().map(Vec::len).sum::<usize>() > MAX_TRIE_BYTES {
+            return Err(Error::unsupported("vocabulary", format!("more than {MAX_TRIE_BYTES} bytes of tokens")));
+        }
+        let mut eos: Vec<u32> = tokens.eos_ids().iter().copied().filter(|id| (*id as usize) < vocab).collect();
+        eos.sort_unstable();
+        eos.dedup();
+        let info = TokRxInfo::new(vocab as u32, eos.first().copied().unwrap_or(INVALID_TOKEN));
+        let trie = TokTrie::from(&info, &words);
+        let trie = if eos.is_empty() { trie } else { trie.with_eos_tokens(&eos) };
+        let env: TokEnv = Arc::new(Env { tokens, trie });
+        let caps = InferenceCapabilities { ff_tokens: true, ..Default::default() };
+        let slices = llguidance::earley::SlicedBiasComputer::general_slices();
+        let mut factory = ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Internal(e.to_string()))?;
+        factory.quiet();
+        let limits = factory.limits_mut();
+        limits.verbose_errors = false;
+        limits.max_lexer_states = MAX_LEXER_STATES;
+        limits.step_lexer_fuel = MASK_FUEL;
+        Ok(Vocabulary(Arc::new(Inner { factory, eos, vocab })))
+    }
+
+    /// Number of logits.
+    pub fn size(&self) -> usize {
+        self.0.vocab
+    }
+
+    /// Tokens that end a value.
+    pub fn eos_ids(&self) -> &[u32] {
+        &self.0.eos
+    }
+
+    pub(super) fn factory(&self) -> &ParserFactory {
+        &self.0.factory
+    }
+}
+
+/// The tokenizer behind the matcher's interface.
+struct Env {
+    tokens: Arc<dyn Tokens>,
+    trie: TokTrie,
+}
+
+impl Env {
+    /// The tokenizer's own ids for a text, if they stand for exactly that text: a tokenizer may add a space in
+    /// front, or know no token for a byte.
+    fn canonical(&self, text: &str) -> Option<Vec<TokenId>> {
+        let ids = self.tokens.encode(text)?;
+        let bytes: Vec<u8> = ids.iter().flat_map(|&id| self.trie.token(id).iter().copied()).collect();
+        (bytes == text.as_bytes()).then_some(ids)
+    }
+}
+
+impl TokenizerEnv for Env {
+    fn tok_trie(&self) -> &TokTrie {
+        &self.trie
+    }
+
+    fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
+        // Forced bytes may begin or end inside a character; those have no canonical tokens.
+        let mut ids = Vec::new();
+        for chunk in bytes.utf8_chunks() {
+            match self.canonical(chunk.valid()) {
+                Some(canonical) => ids.extend(canonical),
+                None => ids.extend(self.trie.greedy_tokenize(chunk.valid().as_bytes())),
+            }
+            ids.extend(self.trie.greedy_tokenize(chunk.invalid()));
+        }
+        ids
+    }
+}
