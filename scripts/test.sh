@@ -34,29 +34,28 @@ suite_fmt() {
 suite_clippy() {
   component clippy
   compiler
-  cargo clippy --workspace "${wasm_crates[@]/#/--exclude=}" --all-targets -- -D warnings
+  cargo clippy --workspace --all-targets -- -D warnings
 }
 
 suite_rust() {
-  compiler
+  build
   scripts/apt-install.sh mesa-vulkan-drivers libvulkan1
   scripts/fetch-model.sh
   local log=.cache/test/rust.log
-  cargo test --workspace "${wasm_crates[@]/#/--exclude=}" --no-fail-fast
+  cargo test --workspace --no-fail-fast
   # A machine without a working Vulkan must not pass for one whose GPU tests passed.
   grep -q '^test .*gpu.* ok$' $log || { echo "no GPU test ran"; return 1; }
 }
 
 suite_c() {
-  compiler
+  build
   scripts/apt-install.sh valgrind
   scripts/fetch-model.sh
   tests/c/run.sh
 }
 
 suite_node() {
-  compiler
-  cargo build -p lean-bridge
+  build
   scripts/fetch-model.sh
   cd hosts/node
   if [ -f package-lock.json ]; then npm ci --no-audit --no-fund; else npm install --no-save --no-package-lock --no-audit --no-fund; fi
@@ -64,24 +63,27 @@ suite_node() {
 }
 
 suite_verify() {
-  compiler
+  build
   local model fixtures=tests/fixtures/models status=0
   model=$(scripts/fetch-model.sh)
-  cargo build -p lean-cli
   target/debug/lean verify --dir $fixtures || status=1
   target/debug/lean verify --model "$model" --fixture $fixtures/SmolLM2-135M-Instruct.Q4_1.given.json || status=1
   return $status
 }
 
 suite_wasm() {
-  compiler
+  build
   tests/wasm/run.sh
 }
 
 # ---- what they share ------------------------------------------------------------------------------------------
 
-# Crates that only the wasm suite builds.
-wasm_crates=(lean-wasm-test lean-wasm-bindgen)
+# Everything native is built by this one command: building crates one by one would give their dependencies other
+# features each time, and compile them again and again.
+build() {
+  compiler
+  cargo build --workspace --all-targets
+}
 
 # Ends a suite that cannot run here: it is named in the table, and counts as skipped.
 skip() { echo "SKIPPED: $*"; exit 77; }
