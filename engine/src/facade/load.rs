@@ -201,8 +201,7 @@ fn load_backend(
     match options.backend {
         BackendChoice::Auto | BackendChoice::Cpu => {
             let cpu = cpu::CpuOptions { threads: options.threads, portable: options.portable };
-            cpu::CpuBackend::load(plan, weights, &cpu, progress)?;
-            Err(Error::Internal("the CPU backend is not there yet".into()))
+            Ok(Arc::new(cpu::CpuBackend::load(plan, weights, &cpu, progress)?))
         }
         BackendChoice::Gpu => load_gpu(plan, weights, options, progress),
     }

@@ -5,6 +5,8 @@ mod generation;
 mod load;
 mod model;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use generation::Generation;
 pub use load::{BackendChoice, LoadOptions, ModelPlan};

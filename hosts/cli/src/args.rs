@@ -1,0 +1,291 @@
+//! The command line. Help teaches by example.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use lean_engine::{BackendChoice, Error, Restore};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  lean demo
+  lean generate --model smollm2.gguf --chat --prompt \"Invent a user.\" \\
+      --type '{\"id\": \"number.integer\", \"name\": \"string < 64\"}'
+  echo \"Once upon a time\" | lean generate --model smollm2.gguf --max-tokens 64
+  lean chat --model smollm2.gguf
+  lean inspect smollm2.gguf
+
+Exit status:
+  0 done   1 lean verify found a difference   2 wrong usage   3 argument or type   4 model file
+  5 checkpoint   6 memory or device   7 timeout   70 a bug in lean   130 interrupted (Ctrl-C)";
+
+/// Run language models that answer with values of the type you ask for.
+#[derive(Parser)]
+#[command(name = "lean", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Fetch a small model if need be and print a typed value from it
+    Demo(DemoArgs),
+    /// Generate a value of a type, or text
+    Generate(GenerateArgs),
+    /// Talk to a model
+    Chat(ChatArgs),
+    /// Print the JSON Schema of a type expression
+    Type(TypeArgs),
+    /// Show what is in a model file and the memory it needs
+    Inspect(InspectArgs),
+    /// Compare a model with a fixture made by transformers
+    Verify(VerifyArgs),
+    /// Measure prefill and decode speed, load time and peak memory
+    Bench(BenchArgs),
+}
+
+/// Where the model comes from and where it runs.
+#[derive(Args)]
+pub struct ModelArgs {
+    /// The GGUF file
+    #[arg(short, long, env = "LEAN_MODEL", value_name = "FILE")]
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+}
+
+#[derive(Args)]
+pub struct DeviceArgs {
+    /// Where to run
+    #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
+    pub backend: BackendArg,
+    /// CPU threads; 0 is one a core
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub threads: usize,
+    /// Map the file instead of reading it (it must not be truncated meanwhile)
+    #[arg(long)]
+    pub mmap: bool,
+    /// Use the portable CPU kernels, which give the same bits on every machine
+    #[arg(long)]
+    pub portable: bool,
+    /// Part of the GPU adapter's name; names a software adapter, too
+    #[arg(long, value_name = "NAME")]
+    pub adapter: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum BackendArg {
+    /// The best that can run the model here (the CPU, for now)
+    Auto,
+    /// CPU threads
+    Cpu,
+    /// A GPU through wgpu (float32 weights, for now)
+    Gpu,
+}
+
+impl From<BackendArg> for BackendChoice {
+    fn from(arg: BackendArg) -> Self {
+        match arg {
+            BackendArg::Auto => BackendChoice::Auto,
+            BackendArg::Cpu => BackendChoice::Cpu,
+            BackendArg::Gpu => BackendChoice::Gpu,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum RestoreArg {
+    /// Bit for bit, or an error
+    Exact,
+    /// Take over the state of another backend
+    Convert,
+    /// Take the tokens and run them again
+    Reprefill,
+}
+
+impl From<RestoreArg> for Restore {
+    fn from(arg: RestoreArg) -> Self {
+        match arg {
+            RestoreArg::Exact => Restore::Exact,
+            RestoreArg::Convert => Restore::Convert,
+            RestoreArg::Reprefill => Restore::Reprefill,
+        }
+    }
+}
+
+/// Budget and sampler.
+#[derive(Args)]
+pub struct SamplerArgs {
+    /// Most tokens to generate
+    #[arg(short = 'n', long, default_value_t = 1024, value_name = "N")]
+    pub max_tokens: usize,
+    /// 0 is greedy
+    #[arg(short, long, default_value_t = 0.0)]
+    pub temperature: f32,
+    /// Sample among the N likeliest; 0 is off
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub top_k: u32,
+    /// Sample among the likeliest that together reach P; 1 is off
+    #[arg(long, default_value_t = 1.0, value_name = "P")]
+    pub top_p: f32,
+    /// Drop tokens below P times the likeliest; 0 is off
+    #[arg(long, default_value_t = 0.0, value_name = "P")]
+    pub min_p: f32,
+    /// Make recent tokens less likely; 1 is off
+    #[arg(long, default_value_t = 1.0, value_name = "X")]
+    pub repetition_penalty: f32,
+    /// Same seed, same output
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// End text before this string (may be repeated)
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
+}
+
+impl SamplerArgs {
+    pub fn options(&self, room: usize) -> lean_engine::RequestOptions {
+        lean_engine::RequestOptions {
+            // The default budget gives way to a small context; one that was asked for is an error there.
+            max_tokens: Some(if self.max_tokens == 1024 { self.max_tokens.min(room.max(1)) } else { self.max_tokens }),
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            seed: self.seed,
+            stop: self.stop.clone(),
+            ..Default::default()
+        }
+    }
+}
+
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  lean generate -m smollm2.gguf --chat -p \"Invent a user.\" --type '{\"id\": \"number\", \"name\": \"string < 64\"}'
+  lean generate -m smollm2.gguf --chat -p \"Is the sky blue?\" --type \"'yes' | 'no'\"
+  lean generate -m smollm2.gguf --schema invoice.json < mail.txt
+  lean generate -m smollm2.gguf -p \"A long story\" --save-checkpoint story.ckpt -n 32
+  lean generate -m smollm2.gguf --checkpoint story.ckpt -p \" And then\" -n 32";
+
+#[derive(Args)]
+#[command(after_help = GENERATE_EXAMPLES)]
+pub struct GenerateArgs {
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// The prompt; without it, standard input is read
+    #[arg(short, long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+    /// Make the prompt the user's message in the model's chat format
+    #[arg(long)]
+    pub chat: bool,
+    /// System message (implies --chat)
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// The type of the value; without it, plain text
+    #[arg(long = "type", value_name = "EXPR", conflicts_with = "schema")]
+    pub ty: Option<String>,
+    /// A JSON Schema file instead of a type expression
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+    /// Continue from a checkpoint; without a prompt, also a value that was cut in the middle
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// How the checkpoint may be restored
+    #[arg(long, value_enum, default_value_t = RestoreArg::Exact)]
+    pub restore: RestoreArg,
+    /// Save the session after the value
+    #[arg(long, value_name = "FILE")]
+    pub save_checkpoint: Option<PathBuf>,
+    /// Most tokens of context; the model's own length by default
+    #[arg(long, value_name = "N")]
+    pub context: Option<usize>,
+    /// Print one JSON object: value, text, finish, usage
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub sampler: SamplerArgs,
+}
+
+#[derive(Args)]
+pub struct ChatArgs {
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// System message
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// Most tokens of context; the oldest exchange is dropped when it is full
+    #[arg(long, value_name = "N")]
+    pub context: Option<usize>,
+    #[command(flatten)]
+    pub sampler: SamplerArgs,
+}
+
+#[derive(Args)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    pub device: DeviceArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  lean type '{\"id\": \"number.integer\", \"tags?\": \"string[] <= 5\"}'")]
+pub struct TypeArgs {
+    /// The type expression
+    #[arg(value_name = "EXPR")]
+    pub expr: String,
+}
+
+#[derive(Args)]
+pub struct InspectArgs {
+    /// The GGUF file
+    #[arg(value_name = "FILE")]
+    pub model: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  lean verify --model llama-hd64-tied.s1.q4_1.gguf --fixture llama-hd64-tied.s1.q4_1.json
+  lean verify --dir tests/fixtures/models       every .gguf with the .json beside it";
+
+#[derive(Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
+pub struct VerifyArgs {
+    /// The GGUF file
+    #[arg(short, long, value_name = "FILE", required_unless_present = "dir", requires = "fixture")]
+    pub model: Option<PathBuf>,
+    /// The fixture (format lean-ref-1)
+    #[arg(short, long, value_name = "FILE", requires = "model")]
+    pub fixture: Option<PathBuf>,
+    /// A folder of models with fixtures of the same stem
+    #[arg(long, value_name = "DIR", conflicts_with = "model")]
+    pub dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// Tokens of the prefill
+    #[arg(long, default_value_t = 512, value_name = "N")]
+    pub prefill: usize,
+    /// Tokens of the decode
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub decode: usize,
+    /// Repetitions; medians are printed
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub runs: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads a file that the user named.
+pub fn read_text(path: &std::path::Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })
+}

@@ -1,0 +1,124 @@
+//! `lean generate`: a value of a type, or text, from a prompt or a checkpoint.
+
+use crate::args::{read_text, GenerateArgs};
+use crate::{interrupt, loading};
+use lean_engine::{
+    Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, Session, SessionOptions, Type,
+};
+use std::io::{IsTerminal, Read, Write};
+use std::process::ExitCode;
+
+pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
+    let ty = requested_type(args)?;
+    let checkpoint = args.checkpoint.as_ref().map(Checkpoint::load).transpose()?;
+    let prompt = prompt(args, checkpoint.is_some())?;
+    let model = loading::load(&args.model.model, &args.model.device)?;
+    let mut session = open(&model, args, checkpoint.as_ref())?;
+    for warning in ty.warnings() {
+        eprintln!("lean: note: {warning}");
+    }
+
+    let cancel = interrupt::token();
+    let blocks = blocks(args, prompt);
+    let resumes = blocks.is_empty() && session.can_resume();
+    if !blocks.is_empty() {
+        session.append_with(&blocks, &cancel, |_, _| {})?;
+    }
+    // Plain text is shown as it comes.
+    let stream = !args.json && ty.is_text() && !resumes;
+    let output = if resumes {
+        drive(session.resume(cancel)?, false)?
+    } else {
+        let mut request = Request::new(ty);
+        request.options = args.sampler.options(session.capacity().saturating_sub(session.tokens().len()));
+        request.cancel = cancel;
+        drive(session.generate(&request)?, stream)?
+    };
+    print(args, &output, stream)?;
+    if let Some(path) = &args.save_checkpoint {
+        session.checkpoint()?.save(path)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn requested_type(args: &GenerateArgs) -> Result<Type> {
+    match (&args.ty, &args.schema) {
+        (Some(expr), _) => Type::expr(expr),
+        (None, Some(path)) => Type::schema(&read_text(path)?),
+        (None, None) => Type::from_source(lean_engine::TypeSource::Text { max_chars: None }),
+    }
+}
+
+/// The prompt: the argument, else standard input where something is piped in.
+fn prompt(args: &GenerateArgs, has_checkpoint: bool) -> Result<Option<String>> {
+    if args.prompt.is_some() {
+        return Ok(args.prompt.clone());
+    }
+    let mut stdin = std::io::stdin();
+    if stdin.is_terminal() || has_checkpoint {
+        // A checkpoint is a context by itself; waiting for a pipe would hang a script that has none.
+        return match has_checkpoint {
+            true => Ok(None),
+            false => Err(Error::invalid("--prompt", "no prompt: give --prompt TEXT, or pipe the text in")),
+        };
+    }
+    let mut text = String::new();
+    let io = |e: std::io::Error| Error::Io { path: "standard input".into(), reason: e.to_string() };
+    stdin.read_to_string(&mut text).map_err(io)?;
+    // The line end is the pipe's, not the prompt's.
+    text.truncate(text.trim_end_matches(['\n', '\r']).len());
+    Ok(Some(text))
+}
+
+fn open(model: &Model, args: &GenerateArgs, checkpoint: Option<&Checkpoint>) -> Result<Session> {
+    let options = SessionOptions { context: args.context };
+    match checkpoint {
+        Some(checkpoint) => model.restore_with(checkpoint, args.restore.into(), options),
+        None => model.session(options),
+    }
+}
+
+fn blocks(args: &GenerateArgs, prompt: Option<String>) -> Vec<Block> {
+    let Some(prompt) = prompt else { return Vec::new() };
+    if !args.chat && args.system.is_none() {
+        return vec![Block::Text(prompt)];
+    }
+    let mut messages = Vec::new();
+    if let Some(system) = &args.system {
+        messages.push(("system", system.as_str()));
+    }
+    messages.push(("user", prompt.as_str()));
+    vec![Block::chat(&messages)]
+}
+
+/// Runs a generation to its end; text goes to standard output as it becomes final.
+pub fn drive(mut generation: Generation<&mut Session>, stream: bool) -> Result<Output> {
+    let mut out = std::io::stdout();
+    while let Some(event) = generation.next()? {
+        if let (true, Event::Token { text, .. } | Event::Text { text }) = (stream, event) {
+            let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            written.map_err(|e| Error::Io { path: "standard output".into(), reason: e.to_string() })?;
+        }
+    }
+    generation.finish()
+}
+
+fn print(args: &GenerateArgs, output: &Output, streamed: bool) -> Result<()> {
+    if args.json {
+        let line = serde_json::json!({
+            "value": output.value,
+            "text": output.text,
+            "finish": output.finish,
+            "usage": output.usage,
+        });
+        println!("{line}");
+    } else if streamed {
+        println!();
+    } else {
+        println!("{}", output.text);
+    }
+    if output.finish == Finish::Length && std::io::stderr().is_terminal() {
+        eprintln!("lean: note: stopped at --max-tokens {}", args.sampler.max_tokens);
+    }
+    Ok(())
+}
