@@ -3,11 +3,16 @@
 
 use std::collections::HashSet;
 
-/// Where a text of compact, valid JSON stands.
-#[derive(Clone, Default)]
+/// Where a text of compact, valid JSON stands, and the keys of the objects that are open there.
+#[derive(Default)]
 pub(super) struct Keys {
+    position: Position,
     /// Open objects (their keys so far) and arrays (none).
-    stack: Vec<Option<HashSet<Vec<u8>>>>,
+    open: Vec<Option<HashSet<Vec<u8>>>>,
+}
+
+#[derive(Clone, Default)]
+struct Position {
     state: State,
     /// The key that is being written, as in the text, without quotes.
     key: Vec<u8>,
@@ -26,70 +31,118 @@ enum State {
     TextEscape,
 }
 
+/// The objects and arrays around a position.
+trait Around {
+    fn enter(&mut self, object: bool);
+    fn leave(&mut self);
+    fn in_object(&self) -> bool;
+    /// `false` if the object has the key already.
+    fn add(&mut self, key: Vec<u8>) -> bool;
+}
+
 impl Keys {
     /// Whether a token could repeat a key here at all.
     pub fn matter(&self) -> bool {
-        self.stack.iter().flatten().any(|keys| !keys.is_empty())
+        self.open.iter().flatten().any(|keys| !keys.is_empty())
     }
 
     /// Whether no key is repeated within the bytes, from here on.
     pub fn allow(&self, bytes: &[u8]) -> bool {
-        let mut copy = Keys { stack: Vec::new(), state: self.state, key: Vec::new() };
-        // Most tokens never leave the place they start in: copy what the bytes touch, and no more.
-        let closes = bytes.iter().filter(|b| matches!(b, b'}' | b']')).count() + 1;
-        copy.stack.extend_from_slice(&self.stack[self.stack.len().saturating_sub(closes)..]);
-        copy.key.clone_from(&self.key);
-        bytes.iter().all(|&b| copy.step(b))
+        let mut position = self.position.clone();
+        let mut ahead = Ahead { below: &self.open, added: Vec::new(), entered: Vec::new() };
+        bytes.iter().all(|&b| position.step(b, &mut ahead))
     }
 
     /// Moves on over bytes of the value.
     pub fn advance(&mut self, bytes: &[u8]) {
         for &b in bytes {
-            self.step(b);
+            self.position.step(b, &mut self.open);
         }
     }
+}
 
+impl Around for Vec<Option<HashSet<Vec<u8>>>> {
+    fn enter(&mut self, object: bool) {
+        self.push(object.then(HashSet::new));
+    }
+    fn leave(&mut self) {
+        self.pop();
+    }
+    fn in_object(&self) -> bool {
+        matches!(self.last(), Some(Some(_)))
+    }
+    fn add(&mut self, key: Vec<u8>) -> bool {
+        match self.last_mut() {
+            Some(Some(keys)) => keys.insert(key),
+            _ => true,
+        }
+    }
+}
+
+/// A look ahead that leaves what is below untouched.
+struct Ahead<'a> {
+    below: &'a [Option<HashSet<Vec<u8>>>],
+    /// Keys added to the innermost of `below`.
+    added: Vec<Vec<u8>>,
+    entered: Vec<Option<HashSet<Vec<u8>>>>,
+}
+
+impl Around for Ahead<'_> {
+    fn enter(&mut self, object: bool) {
+        self.entered.enter(object);
+    }
+    fn leave(&mut self) {
+        if self.entered.pop().is_none() {
+            self.below = self.below.split_last().map_or(&[], |(_, rest)| rest);
+            self.added.clear();
+        }
+    }
+    fn in_object(&self) -> bool {
+        matches!(self.entered.last().or(self.below.last()), Some(Some(_)))
+    }
+    fn add(&mut self, key: Vec<u8>) -> bool {
+        if !self.entered.is_empty() {
+            return self.entered.add(key);
+        }
+        let known = matches!(self.below.last(), Some(Some(keys)) if keys.contains(&key)) || self.added.contains(&key);
+        self.added.push(key);
+        !known
+    }
+}
+
+impl Position {
     /// `false` if the byte ends a key that was there before.
-    fn step(&mut self, b: u8) -> bool {
+    fn step(&mut self, b: u8, around: &mut dyn Around) -> bool {
         match self.state {
             State::Between => match b {
                 b'"' => self.state = State::Text,
                 b'{' => {
-                    self.stack.push(Some(HashSet::new()));
+                    around.enter(true);
                     self.state = State::BeforeKey;
                 }
-                b'[' => self.stack.push(None),
-                b'}' | b']' => {
-                    self.stack.pop();
-                }
-                b',' if matches!(self.stack.last(), Some(Some(_))) => self.state = State::BeforeKey,
+                b'[' => around.enter(false),
+                b'}' | b']' => around.leave(),
+                b',' if around.in_object() => self.state = State::BeforeKey,
                 _ => {}
             },
-            State::BeforeKey => match b {
-                b'"' => {
-                    self.key.clear();
-                    self.state = State::Key;
-                }
-                _ => {
-                    self.stack.pop();
-                    self.state = State::Between;
-                }
-            },
-            State::Key => match b {
-                b'"' => {
-                    self.state = State::Between;
-                    let key = canonical(std::mem::take(&mut self.key));
-                    return match self.stack.last_mut() {
-                        Some(Some(keys)) => keys.insert(key),
-                        _ => true,
-                    };
-                }
-                b'\\' => {
-                    self.key.push(b);
+            State::BeforeKey if b == b'"' => {
+                self.key.clear();
+                self.state = State::Key;
+            }
+            State::BeforeKey => {
+                around.leave();
+                self.state = State::Between;
+            }
+            State::Key if b == b'"' => {
+                self.state = State::Between;
+                return around.add(canonical(std::mem::take(&mut self.key)));
+            }
+            State::Key => {
+                self.key.push(b);
+                if b == b'\\' {
                     self.state = State::KeyEscape;
                 }
-                b => self.key.push(b),
-            },
+            }
             State::KeyEscape => {
                 self.key.push(b);
                 self.state = State::Key;

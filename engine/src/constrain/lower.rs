@@ -6,15 +6,19 @@ use super::node::*;
 use super::pattern::{self, Pattern};
 use super::read::Graph;
 use crate::error::{Error, Result};
-use llguidance::derivre::{JsonQuoteOptions, RegexAst};
+use llguidance::derivre::{JsonQuoteOptions, RegexAst, RegexBuilder};
 
 /// Rules for unnamed keys that may overlap.
 const MAX_CLAUSES: usize = 6;
+/// Names of a rule for unnamed keys that are written out, and the search for them.
+const MAX_FEW_KEYS: usize = 64;
+const MAX_KEY_STATES: usize = 2000;
+const KEY_FUEL: u64 = 50_000;
 /// Nesting of one definition's values.
 const MAX_DEPTH: usize = 128;
 
 /// A union of generated values.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Low {
     /// Every value.
     pub any: bool,
@@ -25,7 +29,7 @@ pub(super) struct Low {
     pub refs: Vec<DefId>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LowArray {
     pub prefix: Vec<Low>,
     pub rest: Low,
@@ -33,7 +37,7 @@ pub(super) struct LowArray {
     pub max: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LowObject {
     pub fields: Vec<Field>,
     /// Unnamed keys, each with the language of its quoted text; disjoint from each other and from the fields.
@@ -42,7 +46,7 @@ pub(super) struct LowObject {
     pub max: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Field {
     pub key: String,
     pub value: Low,
@@ -150,7 +154,14 @@ impl Lowering<'_> {
         let taken: Vec<&String> = o.props.keys().chain(&o.required).collect();
         for (keys, node) in self.regions(o)? {
             let Some(key) = non_empty(key_language(&keys, &taken), "a property name")? else { continue };
-            rest.push((key, self.node(&node)?));
+            let value = self.node(&node)?;
+            // A few possible names are optional properties: each comes once at most, and none runs out.
+            match few_keys(&key) {
+                Some(names) => {
+                    fields.extend(names.into_iter().map(|key| Field { key, value: value.clone(), required: false }));
+                }
+                None => rest.push((key, value)),
+            }
         }
         Ok(Some(LowObject { fields, rest, min: o.min, max: o.max }))
     }
@@ -240,6 +251,34 @@ fn key_language(keys: &[(Keys, bool)], taken: &[&String]) -> RegexAst {
         all.push(not(names(taken.iter().copied())));
     }
     if all.len() == 1 { all.remove(0) } else { RegexAst::And(all) }
+}
+
+/// All keys of a language, if they are few.
+fn few_keys(key: &RegexAst) -> Option<Vec<String>> {
+    let mut builder = RegexBuilder::new();
+    let expr = builder.mk(key).ok()?;
+    let mut regex = builder.to_regex_limited(expr, KEY_FUEL).ok()?;
+    let mut found: Vec<String> = Vec::new();
+    let mut todo = vec![(regex.initial_state(), Vec::new())];
+    for _ in 0..MAX_KEY_STATES {
+        let Some((state, text)) = todo.pop() else { return Some(found) };
+        if regex.is_accepting(state) {
+            let name: String = serde_json::from_slice(&text).ok()?;
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        for byte in (0..=255u8).rev() {
+            let next = regex.transition(state, byte);
+            if !next.is_dead() {
+                todo.push((next, [text.as_slice(), &[byte]].concat()));
+            }
+        }
+        if todo.len() > MAX_FEW_KEYS || found.len() > MAX_FEW_KEYS {
+            return None;
+        }
+    }
+    None
 }
 
 fn names<'a>(list: impl Iterator<Item = &'a String>) -> RegexAst {

@@ -1,5 +1,6 @@
 //! Follows one value through the grammar of its type.
 
+use super::keys::Keys;
 use super::vocabulary::Vocabulary;
 use super::Type;
 use crate::backend::Mask;
@@ -14,6 +15,8 @@ pub struct Matcher {
     vocabulary: Vocabulary,
     /// Whether an EOS token was consumed.
     ended: bool,
+    /// Only for types with keys that they do not name.
+    keys: Option<Keys>,
     /// The mask of this place, once computed.
     mask: Option<Mask>,
 }
@@ -28,7 +31,10 @@ impl Matcher {
         let inner = llguidance::Matcher::new(parser);
         match inner.get_error() {
             Some(e) => Err(Error::ty("", "schema", first_line(&e))),
-            None => Ok(Matcher { inner, vocabulary: vocabulary.clone(), ended: false, mask: None }),
+            None => {
+                let keys = ty.0.emitted.open_keys.then(Keys::default);
+                Ok(Matcher { inner, vocabulary: vocabulary.clone(), ended: false, keys, mask: None })
+            }
         }
     }
 
@@ -72,6 +78,13 @@ impl Matcher {
         }
         let allowed = self.inner.compute_mask().map_err(|e| self.failed(e))?;
         copy(&allowed, &mut mask, self.vocabulary.size());
+        if let Some(keys) = self.keys.as_ref().filter(|k| k.matter()) {
+            for &id in self.vocabulary.quoting() {
+                if mask.allows(id) && !keys.allow(self.vocabulary.bytes(id)) {
+                    mask.words[id as usize / 32] &= !(1 << (id % 32));
+                }
+            }
+        }
         Ok(mask)
     }
 
@@ -114,7 +127,13 @@ impl Matcher {
         if self.inner.validate_tokens(&[id]).map_err(|e| self.failed(e))? == 0 {
             return refused();
         }
+        if self.keys.as_ref().is_some_and(|k| k.matter() && !k.allow(self.vocabulary.bytes(id))) {
+            return refused();
+        }
         self.inner.consume_token(id).map_err(|e| self.failed(e))?;
+        if let Some(keys) = &mut self.keys {
+            keys.advance(self.vocabulary.bytes(id));
+        }
         self.mask = None;
         Ok(())
     }

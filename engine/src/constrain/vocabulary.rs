@@ -51,6 +51,8 @@ pub struct Vocabulary(Arc<Inner>);
 struct Inner {
     factory: ParserFactory,
     eos: Vec<u32>,
+    /// Tokens with a quote in them: the only ones that can end a key.
+    quoting: Vec<u32>,
     vocab: usize,
 }
 
@@ -82,6 +84,7 @@ impl Vocabulary {
         let mut eos: Vec<u32> = tokens.eos_ids().iter().copied().filter(|id| (*id as usize) < vocab).collect();
         eos.sort_unstable();
         eos.dedup();
+        let quoting = (0u32..).zip(&words).filter(|(_, w)| w.contains(&b'"')).map(|(id, _)| id).collect();
         let info = TokRxInfo::new(vocab as u32, eos.first().copied().unwrap_or(INVALID_TOKEN));
         let trie = TokTrie::from(&info, &words);
         let trie = if eos.is_empty() { trie } else { trie.with_eos_tokens(&eos) };
@@ -94,7 +97,7 @@ impl Vocabulary {
         limits.verbose_errors = false;
         limits.max_lexer_states = MAX_LEXER_STATES;
         limits.step_lexer_fuel = MASK_FUEL;
-        Ok(Vocabulary(Arc::new(Inner { factory, eos, vocab })))
+        Ok(Vocabulary(Arc::new(Inner { factory, eos, quoting, vocab })))
     }
 
     /// Number of logits.
@@ -105,6 +108,16 @@ impl Vocabulary {
     /// Tokens that end a value.
     pub fn eos_ids(&self) -> &[u32] {
         &self.0.eos
+    }
+
+    /// Tokens with a quote in them.
+    pub(super) fn quoting(&self) -> &[u32] {
+        &self.0.quoting
+    }
+
+    /// The bytes of a token as far as values are concerned: none for a control token.
+    pub(super) fn bytes(&self, id: u32) -> &[u8] {
+        self.0.factory.tok_env().tok_trie().token(id)
     }
 
     pub(super) fn factory(&self) -> &ParserFactory {

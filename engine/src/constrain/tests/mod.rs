@@ -3,6 +3,7 @@
 mod expressions;
 mod hostile;
 mod masks;
+mod real;
 mod refused;
 mod walks;
 
