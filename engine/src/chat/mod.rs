@@ -3,14 +3,17 @@
 //! | file | does |
 //! | --- | --- |
 //! | `template` | compiles and renders: transformers' Jinja environment, bounded |
+//! | `source`, `data` | what is changed in a template before it is compiled, to bound what it keeps |
 //! | `python` | what templates expect of Python: methods, `raise_exception`, `strftime_now` |
 //! | `json` | `tojson`, as Python's `json.dumps` writes it |
 //! | `mark` | keeps control tokens written in content from becoming control tokens |
 //! | `trim` | drops the oldest exchange |
 
+mod data;
 mod json;
 mod mark;
 mod python;
+mod source;
 mod template;
 mod trim;
 

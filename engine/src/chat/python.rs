@@ -17,7 +17,8 @@ impl std::fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 /// `raise_exception(message)`.
-pub(super) fn raise_exception(message: String) -> Result<Value, Error> {
+pub(super) fn raise_exception(message: Value) -> Result<Value, Error> {
+    let message = message.as_str().unwrap_or("the template raised an exception").to_owned();
     Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
 }
 
@@ -47,22 +48,110 @@ pub(super) fn float_repr(f: f64) -> String {
     format!("{f:?}")
 }
 
-/// Methods of str, dict and list: those of `minijinja-contrib`, and the ones it lacks.
-pub(super) fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
-    match minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args) {
-        Err(e) if e.kind() == ErrorKind::UnknownMethod => {}
-        known => return known,
-    }
-    match value.kind() {
-        ValueKind::String => string_method(value.as_str().unwrap_or_default(), name, args),
-        ValueKind::Seq if name == "index" => {
-            let (wanted,): (Value,) = from_args(args)?;
-            let found = value.try_iter()?.position(|item| item == wanted);
-            found
-                .map(Value::from)
-                .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "value is not in list"))
+/// Deeper values are refused: writing them recurses.
+const MAX_DEPTH: usize = 250;
+
+/// Writes values as Python's `repr` does, paying for each.
+pub(super) struct Repr<'w, 't, 'e> {
+    pub(super) state: &'w State<'t, 'e>,
+    pub(super) out: &'w mut dyn Write,
+}
+
+impl Repr<'_, '_, '_> {
+    pub(super) fn value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        self.state.consume_fuel(1)?;
+        if depth > MAX_DEPTH {
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "the value is nested too deeply to be printed",
+            ));
         }
-        _ => Err(Error::from(ErrorKind::UnknownMethod)),
+        match value.kind() {
+            ValueKind::Number if !value.is_integer() => match f64::try_from(value.clone()) {
+                Ok(float) => self.out.write_str(&float_repr(float))?,
+                Err(_) => write!(self.out, "{value:?}")?,
+            },
+            ValueKind::Seq => match value.is_tuple() {
+                true => {
+                    let close = if value.len() == Some(1) { ",)" } else { ")" };
+                    self.items(value, "(", close, depth)?;
+                }
+                false => self.items(value, "[", "]", depth)?,
+            },
+            // A view of unknown length is not walked only to be shown.
+            ValueKind::Iterable if value.len().is_some() => self.items(value, "[", "]", depth)?,
+            ValueKind::Map => {
+                self.out.write_str("{")?;
+                for (i, key) in value.try_iter()?.enumerate() {
+                    self.out.write_str(if i > 0 { ", " } else { "" })?;
+                    self.value(&key, depth + 1)?;
+                    self.out.write_str(": ")?;
+                    self.value(&value.get_item(&key)?, depth + 1)?;
+                }
+                self.out.write_str("}")?;
+            }
+            _ => write!(self.out, "{value:?}")?,
+        }
+        Ok(())
+    }
+
+    fn items(&mut self, value: &Value, open: &str, close: &str, depth: usize) -> Result<(), Error> {
+        self.out.write_str(open)?;
+        for (i, item) in value.try_iter()?.enumerate() {
+            self.out.write_str(if i > 0 { ", " } else { "" })?;
+            self.value(&item, depth + 1)?;
+        }
+        self.out.write_str(close)?;
+        Ok(())
+    }
+}
+
+/// Methods of str, dict and list: those of `minijinja-contrib`, and the ones it lacks or does not pay for.
+pub(super) fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    match (value.kind(), name) {
+        (ValueKind::String, "join") => return join(state, value.as_str().unwrap_or_default(), args),
+        (ValueKind::Seq | ValueKind::Iterable, "count" | "index") => return search(state, value, name, args),
+        _ => {}
+    }
+    match minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args) {
+        Err(e) if e.kind() == ErrorKind::UnknownMethod && value.kind() == ValueKind::String => {
+            string_method(value.as_str().unwrap_or_default(), name, args)
+        }
+        result => result,
+    }
+}
+
+fn join(state: &State, separator: &str, args: &[Value]) -> Result<Value, Error> {
+    let (items,): (Value,) = from_args(args)?;
+    let mut joined = String::new();
+    for (i, item) in items.try_iter()?.enumerate() {
+        let item = item.as_str().ok_or_else(|| {
+            let reason = format!("sequence item {i}: expected str instance, {} found", item.kind());
+            Error::new(ErrorKind::InvalidOperation, reason)
+        })?;
+        state.consume_fuel(1 + (separator.len() + item.len()) as u64 / 64)?;
+        joined.push_str(if i > 0 { separator } else { "" });
+        joined.push_str(item);
+    }
+    Ok(Value::from(joined))
+}
+
+/// `list.count` and `list.index`.
+fn search(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    let (wanted,): (Value,) = from_args(args)?;
+    let mut count = 0;
+    for (i, item) in value.try_iter()?.enumerate() {
+        state.consume_fuel(1)?;
+        if item == wanted {
+            count += 1;
+            if name == "index" {
+                return Ok(Value::from(i));
+            }
+        }
+    }
+    match name {
+        "count" => Ok(Value::from(count)),
+        _ => Err(Error::new(ErrorKind::InvalidOperation, "value is not in list")),
     }
 }
 
@@ -129,6 +218,60 @@ fn rsplit(s: &str, args: &[Value]) -> Result<Value, Error> {
     };
     parts.reverse();
     Ok(parts.into_iter().map(Value::from).collect())
+}
+
+/// `value | string`.
+pub(super) fn string(state: &State, value: Value) -> Result<Value, Error> {
+    if value.as_str().is_some() || value.is_undefined() {
+        return Ok(if value.is_undefined() { Value::from("") } else { value });
+    }
+    let mut text = String::new();
+    Repr { state, out: &mut text }.value(&value, 0)?;
+    Ok(Value::from(text))
+}
+
+/// `value | int(default=0)`: what cannot be read is the default.
+pub(super) fn int(value: Value, default: Option<Value>) -> Value {
+    let read = match value.as_str() {
+        Some(s) => {
+            let s = s.trim();
+            let float = || {
+                s.parse::<f64>()
+                    .ok()
+                    .filter(|f| f.is_finite() && f.abs() < 1e18)
+                    .map(|f| Value::from(f as i64))
+            };
+            s.parse::<i64>().ok().map(Value::from).or_else(float)
+        }
+        None if value.kind() == ValueKind::Bool => Some(Value::from(i64::from(value.is_true()))),
+        None if value.is_integer() => Some(value),
+        None => f64::try_from(value).ok().filter(|f| f.is_finite()).map(|f| Value::from(f.trunc() as i128)),
+    };
+    read.or(default).unwrap_or_else(|| Value::from(0))
+}
+
+/// `value | float(default=0.0)`: what cannot be read is the default.
+pub(super) fn float(value: Value, default: Option<Value>) -> Value {
+    let read = match value.as_str() {
+        Some(s) => s.trim().parse::<f64>().ok(),
+        None if value.kind() == ValueKind::Bool => Some(f64::from(u8::from(value.is_true()))),
+        None => f64::try_from(value).ok(),
+    };
+    read.map(Value::from).or(default).unwrap_or_else(|| Value::from(0.0))
+}
+
+/// `text | wordcount`.
+pub(super) fn wordcount(text: String) -> usize {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).count()
+}
+
+/// `value is iterable`: unlike here, `None` is not in Python, and what is undefined is.
+pub(super) fn is_iterable(value: Value) -> bool {
+    match value.kind() {
+        ValueKind::None | ValueKind::Bool | ValueKind::Number => false,
+        ValueKind::Undefined => true,
+        _ => value.try_iter().is_ok(),
+    }
 }
 
 /// `strftime_now(format)`: the current time, in UTC. Directives that are not known stay as they are.

@@ -1,19 +1,19 @@
 //! Compiling and rendering: the Jinja environment that transformers gives chat templates.
 
 use super::mark::{Marker, Size};
-use super::{json, python, Chat, Rendered};
+use super::{data, json, python, source, Chat, Rendered};
 use crate::error::{Error, Result};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::ValueKind;
 use minijinja::{Environment, Output, State, Value};
 
 /// Larger templates than any model has (the largest known is 25 kB).
-const MAX_TEMPLATE_BYTES: usize = 1 << 20;
+const MAX_TEMPLATE_BYTES: usize = 1 << 17;
 /// A template may take this many steps, and so many more per value and per byte of its conversation. A step
-/// is an instruction or 64 bytes of data, so this bounds time, memory and output alike.
+/// is an instruction or 64 bytes of data, so this bounds time, memory and output alike, but for what one operator
+/// does with one large value (`~`, `==`), which is bounded by the size of values alone.
 const STEPS: u64 = 300_000;
 const STEPS_PER_NODE: u64 = 1_000;
-const MAX_STEPS_FOR_NODES: u64 = 4_000_000;
+const MAX_STEPS: u64 = 5_000_000;
 const STEPS_PER_BYTE: u64 = 1;
 const NAME: &str = "chat";
 
@@ -41,8 +41,16 @@ impl ChatTemplate {
         environment.set_unknown_method_callback(python::method);
         environment.add_function("raise_exception", python::raise_exception);
         environment.add_function("strftime_now", python::strftime_now);
+        environment.add_filter(source::KEEP, data::keep);
+        environment.add_filter(source::KEEP_ATTRIBUTE, data::keep_attribute);
         environment.add_filter("tojson", json::tojson);
-        environment.add_template_owned(NAME, without_generation_tags(source)).map_err(template_error)?;
+        environment.add_filter("string", python::string);
+        environment.add_filter("int", python::int);
+        environment.add_filter("float", python::float);
+        environment.add_filter("wordcount", python::wordcount);
+        environment.add_test("iterable", python::is_iterable);
+        let prepared = source::prepare(source).map_err(|reason| Error::Template { reason })?;
+        environment.add_template_owned(NAME, prepared).map_err(template_error)?;
         Ok(ChatTemplate { environment, source: source.into(), bos: bos.into(), eos: eos.into() })
     }
 
@@ -86,8 +94,9 @@ impl ChatTemplate {
 
     fn run(&self, context: Value, size: Size) -> Result<String> {
         let steps = STEPS
-            .saturating_add(size.nodes.saturating_mul(STEPS_PER_NODE).min(MAX_STEPS_FOR_NODES))
-            .saturating_add(size.bytes.saturating_mul(STEPS_PER_BYTE));
+            .saturating_add(size.nodes.saturating_mul(STEPS_PER_NODE))
+            .saturating_add(size.bytes.saturating_mul(STEPS_PER_BYTE))
+            .min(MAX_STEPS);
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(steps));
         let template = environment.get_template(NAME).map_err(template_error)?;
@@ -135,39 +144,12 @@ fn mentions(chat: &Chat, c: char) -> bool {
 }
 
 /// `{{ ... }}` prints as Python's `str` does.
-fn print(out: &mut Output, _state: &mut State, value: &Value) -> std::result::Result<(), minijinja::Error> {
-    let written = match value.kind() {
-        ValueKind::Undefined => Ok(()),
-        ValueKind::Number if !value.is_integer() => match f64::try_from(value.clone()) {
-            Ok(float) => out.write_str(&python::float_repr(float)),
-            Err(_) => write!(out, "{value}"),
-        },
-        _ => match value.as_str() {
-            Some(s) => out.write_str(s),
-            None => write!(out, "{value}"),
-        },
-    };
-    written.map_err(minijinja::Error::from)
-}
-
-/// transformers' `{% generation %}` marks what the assistant wrote, for training; for rendering it is a block
-/// with its own scope, which `{% with %}` is.
-fn without_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let Some(length) = rest[start..].find("%}") else { break };
-        let inside = &rest[start + 2..start + length];
-        let name = inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
-        out.push_str(&rest[..start + 2]);
-        match name {
-            "generation" => out.push_str(&inside.replace("generation", "with")),
-            "endgeneration" => out.push_str(&inside.replace("endgeneration", "endwith")),
-            _ => out.push_str(inside),
-        }
-        rest = &rest[start + length..];
+fn print(out: &mut Output, state: &mut State, value: &Value) -> std::result::Result<(), minijinja::Error> {
+    match value.as_str() {
+        Some(s) => out.write_str(s).map_err(minijinja::Error::from),
+        None if value.is_undefined() => Ok(()),
+        None => python::Repr { state, out }.value(value, 0),
     }
-    out + rest
 }
 
 fn template_error(e: minijinja::Error) -> Error {
