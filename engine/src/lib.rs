@@ -26,3 +26,8 @@ pub use facade::{
     BackendChoice, Context, Generation, LoadOptions, Model, ModelInfo, ModelPlan, Session, SessionOptions,
 };
 pub use generate::{Event, Finish, Output, Request, RequestOptions, Usage};
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
