@@ -11,6 +11,7 @@ type Keywords = {
   true: true;
   false: false;
   null: null;
+  object: { [key: string]: unknown };
   unknown: unknown;
   any: unknown;
 };
@@ -19,7 +20,11 @@ type Keywords = {
 type Split<S extends string, Part extends string = '', Open extends string = ''> =
   S extends `${infer C}${infer Rest}`
     ? Open extends '"' | "'" | '/'
-      ? Split<Rest, `${Part}${C}`, C extends Open ? '' : Open>
+      ? C extends '\\'
+        ? Rest extends `${infer Escaped}${infer After}`
+          ? Split<After, `${Part}${C}${Escaped}`, Open>
+          : never
+        : Split<Rest, `${Part}${C}`, C extends Open ? '' : Open>
       : C extends '"' | "'" | '/'
         ? Split<Rest, `${Part}${C}`, C>
         : C extends '('
@@ -49,7 +54,9 @@ type Side<A extends string, B extends string> = A extends `${number}` ? Unbound<
 /** One alternative of a union. */
 type Part<S extends string> =
   S extends `'${infer Literal}'` | `"${infer Literal}"`
-    ? Literal
+    ? Literal extends `${string}\\${string}`
+      ? string
+      : Literal
     : S extends `/${string}/`
       ? string
       : S extends keyof Keywords
@@ -68,25 +75,40 @@ type Part<S extends string> =
 
 type OfUnion<S> = S extends string ? Part<Trim<Unbound<S>>> : never;
 
-type OptionalKeys<T> = { [K in keyof T]: K extends `${string}?` ? K : never }[keyof T];
 type Flatten<T> = { [K in keyof T]: T[K] };
+
+/** `name?` is optional; `name\\?` is a name that ends with a question mark; `[string]` are all other keys. */
+type Required<K> = K extends '+' | '[string]' ? never : K extends `${infer N}\\?` ? `${N}?` : K extends `${string}?` ? never : K;
+type Optional<K> = K extends `${string}\\?` ? never : K extends `${infer N}?` ? N : never;
+type OfObject<E> = Flatten<
+  { -readonly [K in keyof E as Required<K>]: Value<E[K]> } & {
+    -readonly [K in keyof E as Optional<K>]?: Value<E[K]>;
+  } & (E extends { readonly '[string]': infer Rest } ? { [key: string]: Value<Rest> } : unknown)
+>;
+
+/** `["string", "number?", "...", "boolean[]"]`. */
+type OfTuple<E extends readonly unknown[]> = E extends readonly [infer First, ...infer Rest]
+  ? First extends '...'
+    ? Rest extends readonly [infer Items]
+      ? Value<Items> extends readonly unknown[]
+        ? Value<Items>
+        : unknown[]
+      : unknown[]
+    : First extends `${infer Item}?`
+      ? [Value<Item>?, ...OfTuple<Rest>]
+      : [Value<First>, ...OfTuple<Rest>]
+  : [];
 
 /** The type of the values of an expression. What it cannot infer is `unknown`, never wrong. */
 export type Value<E> = E extends string
   ? OfUnion<Split<E>>
-  : E extends Type<infer T>
-    ? T
-    : E extends readonly [infer Item, '[]']
-      ? Value<Item>[]
-      : E extends readonly unknown[]
-        ? { -readonly [K in keyof E]: Value<E[K]> }
-        : E extends object
-          ? Flatten<
-              { -readonly [K in Exclude<keyof E, OptionalKeys<E>>]: Value<E[K]> } & {
-                -readonly [K in OptionalKeys<E> as K extends `${infer Name}?` ? Name : never]?: Value<E[K]>;
-              }
-            >
-          : unknown;
+  : E extends number | boolean | null
+    ? E
+    : E extends readonly unknown[]
+      ? OfTuple<E>
+      : E extends object
+        ? OfObject<E>
+        : unknown;
 
 /** A type: what is generated and nothing else. */
 export class Type<T = unknown> {

@@ -23,10 +23,8 @@ pub(super) struct Value {
 impl Value {
     /// Decides on the value. Types and options that the engine would refuse are refused here.
     pub fn start(ty: TypeSource, options: RequestOptions, session: &EchoSession) -> Result<Self> {
-        let checked = checked_type(&ty)?;
-        if let Some(checked) = &checked {
-            options.check(checked)?;
-        }
+        let checked = Type::from_source(ty.clone())?;
+        options.check(&checked)?;
         let needed = session.state().tokens.saturating_add(options.max_tokens.unwrap_or(1));
         if needed > session.context() {
             return Err(Error::ContextOverflow { needed, available: session.context() });
@@ -35,7 +33,7 @@ impl Value {
         let text = answer(&ty, session.unanswered())?;
         let stop = options.stop.iter().filter_map(|s| text.find(s.as_str())).min();
         let (text, finish) = stop.map_or((text.as_str(), "complete"), |at| (&text[..at], "stop"));
-        if let (None, Some(checked)) = (stop, &checked) {
+        if stop.is_none() {
             checked.check(text)?;
         }
         Ok(Self { ty, budget, finish: finish.into(), pieces: pieces(text), made: 0 })
@@ -51,14 +49,6 @@ impl Value {
 
     fn text(&self) -> String {
         self.pieces.iter().take(self.made).map(String::as_str).collect()
-    }
-}
-
-// TEMPORARY until the engine's types land.
-fn checked_type(ty: &TypeSource) -> Result<Option<Type>> {
-    match Type::from_source(ty.clone()) {
-        Err(Error::Internal(m)) if m.contains("not there yet") => Ok(None),
-        other => other.map(Some),
     }
 }
 

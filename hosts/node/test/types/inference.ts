@@ -27,8 +27,13 @@ is<Value<'/^[a-z]+$/'>, string>(true);
 is<Value<'(string | number)[]'>, (string | number)[]>(true);
 is<Value<'1 | 2 | true'>, 1 | 2 | true>(true);
 is<Value<"'a|b' | 'c<d'">, 'a|b' | 'c<d'>(true);
+is<Value<"'it\\'s | x' | null">, string | null>(true);
 is<Value<'string[][]'>, string[][]>(true);
 is<Value<['string', 'number']>, [string, number]>(true);
+is<Value<['string', 'number?', '...', 'boolean[]']>, [string, number?, ...boolean[]]>(true);
+is<Value<{ 'a\\?': 'string'; '+': 'reject'; n: 3; z: null }>, { 'a?': string; n: 3; z: null }>(true);
+is<Value<{ '[string]': 'number' }>, { [key: string]: number }>(true);
+is<Value<'string & /^a/'>, unknown>(true);
 is<Value<'something.else'>, unknown>(true);
 
 export async function results(model: Model) {
