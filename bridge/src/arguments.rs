@@ -80,8 +80,9 @@ impl Arguments {
                 "--parent-pid" => {
                     let value = value.or_else(|| args.next()).unwrap_or_default();
                     let pid = value.parse().ok().filter(|p| (1..=i32::MAX as u32).contains(p));
-                    parsed.parent_pid =
-                        Some(pid.ok_or_else(|| Exit::Wrong(format!("--parent-pid needs a process id, not {value:?}")))?);
+                    parsed.parent_pid = Some(pid.ok_or_else(|| {
+                        Exit::Wrong(format!("--parent-pid needs a process id, not {value:?}"))
+                    })?);
                 }
                 _ => return Err(Exit::Wrong(format!("unknown argument {name:?}"))),
             }

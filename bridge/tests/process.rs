@@ -99,7 +99,10 @@ fn run(args: &[&str]) -> Output {
 #[test]
 fn help_version_and_wrong_arguments() {
     let help = run(&["--help"]);
-    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("not meant to be run by hand"));
+    assert!(
+        help.status.success()
+            && String::from_utf8_lossy(&help.stdout).contains("not meant to be run by hand")
+    );
     assert!(String::from_utf8_lossy(&run(&["--version"]).stdout).starts_with("lean-bridge "));
     let wrong = run(&["model.gguf"]);
     assert_eq!(wrong.status.code(), Some(1));
@@ -134,7 +137,11 @@ fn protocol_errors_are_said_on_request_0_and_exit_with_2() {
     let huge = [0xff; 16];
     let mut longer_head = [0; 16];
     longer_head[12] = 1;
-    for (what, bytes) in [("a frame of 4 GiB", &huge[..]), ("a head longer than its body", &longer_head), ("text", b"GET / HTTP/1.1\r\n\r\n")] {
+    for (what, bytes) in [
+        ("a frame of 4 GiB", &huge[..]),
+        ("a head longer than its body", &longer_head),
+        ("text", b"GET / HTTP/1.1\r\n\r\n"),
+    ] {
         let mut b = Bridge::greeted();
         b.start_something_long();
         b.write(bytes);

@@ -61,9 +61,15 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WireError::BadMagic { found } => {
-                write!(f, "the stream does not begin with the lean magic but with {:?}", String::from_utf8_lossy(found))
+                write!(
+                    f,
+                    "the stream does not begin with the lean magic but with {:?}",
+                    String::from_utf8_lossy(found)
+                )
             }
-            WireError::FrameTooLarge { len, max } => write!(f, "a frame of {len} bytes; at most {max} are allowed"),
+            WireError::FrameTooLarge { len, max } => {
+                write!(f, "a frame of {len} bytes; at most {max} are allowed")
+            }
             WireError::BadHeader { head_len, body_len } => {
                 write!(f, "a head of {head_len} bytes in a body of {body_len}")
             }

@@ -220,7 +220,10 @@ pub fn spec(kind: u16) -> Option<&'static crate::MessageSpec> {
 /// Decodes [`HelloAck`], whose first field says at which minor the rest is written.
 pub fn decode_hello_ack(head: &[u8]) -> Result<HelloAck, WireError> {
     let minor = Reader::new(head).varint(32);
-    let minor = minor.map_err(|reason| WireError::BadHead { message: HelloAck::NAME, reason: format!("minor: {reason}") })?;
+    let minor = minor.map_err(|reason| WireError::BadHead {
+        message: HelloAck::NAME,
+        reason: format!("minor: {reason}"),
+    })?;
     crate::decode_head(head, (minor as u32).min(crate::MINOR_MAX))
 }
 

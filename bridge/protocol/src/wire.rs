@@ -202,7 +202,9 @@ impl Field for String {
     }
     fn get(r: &mut Reader<'_>) -> Result<Self> {
         let b = r.bytes("a string")?;
-        std::str::from_utf8(b).map(str::to_owned).map_err(|_| format!("a string that is not UTF-8 before byte {}", r.at))
+        std::str::from_utf8(b)
+            .map(str::to_owned)
+            .map_err(|_| format!("a string that is not UTF-8 before byte {}", r.at))
     }
     fn to_json(&self) -> Value {
         json!(self)

@@ -9,8 +9,8 @@ use crate::request::Request;
 use lean_engine::Error;
 use lean_protocol::messages as m;
 use lean_protocol::{
-    decode_head, encode_head, Flags, Frame, Message, WireError, MAJOR, MAX_FRAME_DEFAULT, MAX_FRAME_FLOOR, MINOR_MAX,
-    MINOR_MIN,
+    decode_head, encode_head, Flags, Frame, Message, WireError, MAJOR, MAX_FRAME_DEFAULT, MAX_FRAME_FLOOR,
+    MINOR_MAX, MINOR_MIN,
 };
 use std::collections::HashMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -279,7 +279,9 @@ impl Inner {
         let Some(request) = self.register(agreed, &frame)? else { return Ok(()) };
         let invalid = |why| Error::invalid("generation", why);
         let refused = match self.request(generation) {
-            _ if take.session.is_some() => Some((request, invalid("either a session or a generation, not both"))),
+            _ if take.session.is_some() => {
+                Some((request, invalid("either a session or a generation, not both")))
+            }
             Some(g) => {
                 let what = "the request, which is no generation or has not begun its value".to_string();
                 g.hand_over(request).err().map(|r| (r, Error::Busy { what }))
@@ -375,7 +377,12 @@ impl Inner {
         let frame = match outcome {
             Ok(answer) if answer.len() > max as usize => {
                 let what = format!("the answer, in frames of at most {max} bytes");
-                error_frame(request.id, &Error::OutOfMemory { wanted: answer.len() as u64, what }.into(), minor, max)
+                error_frame(
+                    request.id,
+                    &Error::OutOfMemory { wanted: answer.len() as u64, what }.into(),
+                    minor,
+                    max,
+                )
             }
             Ok(answer) => answer.into_frame(request.id),
             Err(failure) => error_frame(request.id, &failure, minor, max),
@@ -435,14 +442,16 @@ impl Job {
         self.inner.lock().workers += 1;
         let (inner, request) = (self.inner.clone(), self.request.clone());
         let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| work(&self))).unwrap_or_else(|panic| {
-                Err(Error::Panic(panic_message(panic.as_ref())).into())
-            });
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(&self)))
+                .unwrap_or_else(|panic| Err(Error::Panic(panic_message(panic.as_ref())).into()));
             self.inner.finish(&self.request, outcome);
             self.inner.worker_ended();
         };
         if let Err(e) = std::thread::Builder::new().name("lean-request".into()).spawn(run) {
-            inner.finish(&request, Err(Error::Busy { what: format!("no thread could be started ({e})") }.into()));
+            inner.finish(
+                &request,
+                Err(Error::Busy { what: format!("no thread could be started ({e})") }.into()),
+            );
             inner.worker_ended();
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
 use lean_engine::{
-    Block, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request, RequestOptions, Restore, Result,
-    Session, SessionOptions, TypeSource,
+    Block, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request, RequestOptions,
+    Restore, Result, Session, SessionOptions, TypeSource,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,7 +26,12 @@ impl port::Host for EngineHost {
         all
     }
 
-    fn load(&self, spec: &LoadSpec, on_progress: OnProgress<'_>, cancel: &CancelToken) -> Result<Arc<dyn port::Model>> {
+    fn load(
+        &self,
+        spec: &LoadSpec,
+        on_progress: OnProgress<'_>,
+        cancel: &CancelToken,
+    ) -> Result<Arc<dyn port::Model>> {
         let backend = spec.backend.as_deref().unwrap_or("auto").parse()?;
         // The engine wants a callback that owns what it uses, while progress events belong to this request: a
         // channel of one carries the numbers, and the load runs beside it.
@@ -70,12 +75,17 @@ impl port::Model for EngineModel {
         Ok(Box::new(EngineSession(self.model.session(SessionOptions { context: context.or(self.context) })?)))
     }
 
-    fn restore(&self, checkpoint: &dyn port::Checkpoint, context: Option<usize>) -> Result<Box<dyn port::Session>> {
-        let checkpoint = checkpoint.as_any().downcast_ref::<EngineCheckpoint>().ok_or_else(|| Error::Incompatible {
-            what: "model".into(),
-            expected: self.model.info().name.clone(),
-            found: "a checkpoint of the echo model".into(),
-        })?;
+    fn restore(
+        &self,
+        checkpoint: &dyn port::Checkpoint,
+        context: Option<usize>,
+    ) -> Result<Box<dyn port::Session>> {
+        let checkpoint =
+            checkpoint.as_any().downcast_ref::<EngineCheckpoint>().ok_or_else(|| Error::Incompatible {
+                what: "model".into(),
+                expected: self.model.info().name.clone(),
+                found: "a checkpoint of the echo model".into(),
+            })?;
         let options = SessionOptions { context };
         Ok(Box::new(EngineSession(self.model.restore_with(&checkpoint.0, Restore::Exact, options)?)))
     }
@@ -110,7 +120,13 @@ impl port::Session for EngineSession {
         self.0.tokens().len()
     }
 
-    fn append(&mut self, blocks: &Value, replace: bool, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()> {
+    fn append(
+        &mut self,
+        blocks: &Value,
+        replace: bool,
+        cancel: &CancelToken,
+        on_prefill: OnPrefill<'_>,
+    ) -> Result<()> {
         let blocks = Vec::<Block>::deserialize(blocks).map_err(|e| Error::invalid("blocks", e))?;
         let progress = |done, total| {
             if on_prefill(done, total).is_err() {
@@ -142,7 +158,8 @@ impl port::Session for EngineSession {
             None => self.0.into_resumed(cancel.clone()),
             Some(ty) => {
                 let ty = TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
-                let options = RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
+                let options =
+                    RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
                 let request = Request { cancel: cancel.clone(), ..Request::from_parts(ty, options)? };
                 self.0.into_generation(&request)
             }
@@ -161,7 +178,9 @@ impl port::Generation for EngineGeneration {
             Some(Event::Prefill { done, total }) => Some(port::Event::Prefill { done, total }),
             Some(Event::Token { id, text, forced }) => Some(port::Event::Token { id, text, forced }),
             Some(Event::Text { text }) => Some(port::Event::Text { text }),
-            Some(other) => return Err(Error::Internal(format!("the bridge does not know the event {other:?}"))),
+            Some(other) => {
+                return Err(Error::Internal(format!("the bridge does not know the event {other:?}")))
+            }
         })
     }
 

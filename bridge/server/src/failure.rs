@@ -31,7 +31,11 @@ impl Failure {
     }
 
     pub fn unknown_kind(kind: u16) -> Self {
-        Self::wire(Codes::UNKNOWN_KIND, "unknown_kind", format!("this bridge does not know requests of kind {kind}"))
+        Self::wire(
+            Codes::UNKNOWN_KIND,
+            "unknown_kind",
+            format!("this bridge does not know requests of kind {kind}"),
+        )
     }
 
     fn wire(code: u32, name: &str, message: String) -> Self {
@@ -75,7 +79,10 @@ impl From<WireError> for Failure {
 
 impl From<Error> for Failure {
     fn from(e: Error) -> Self {
-        let retryable = matches!(e, Error::Busy { .. } | Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Timeout);
+        let retryable = matches!(
+            e,
+            Error::Busy { .. } | Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Timeout
+        );
         Self { code: e.code(), name: e.name().into(), retryable, message: e.to_string(), detail: detail(&e) }
     }
 }
@@ -84,11 +91,15 @@ impl From<Error> for Failure {
 fn detail(e: &Error) -> Value {
     match e {
         Error::InvalidArgument { what, .. } => json!({ "what": what }),
-        Error::Type { at, keyword, reason } => json!({ "at": at, "keyword": keyword, "reason": shorten(reason) }),
+        Error::Type { at, keyword, reason } => {
+            json!({ "at": at, "keyword": keyword, "reason": shorten(reason) })
+        }
         Error::ContextOverflow { needed, available } => json!({ "needed": needed, "available": available }),
         Error::BudgetTooSmall { needed } => json!({ "needed": needed }),
         Error::Truncated { partial, tokens } => json!({ "partial": partial, "tokens": tokens }),
-        Error::Incompatible { what, expected, found } => json!({ "what": what, "expected": expected, "found": found }),
+        Error::Incompatible { what, expected, found } => {
+            json!({ "what": what, "expected": expected, "found": found })
+        }
         Error::OutOfMemory { wanted, .. } => json!({ "wanted": wanted }),
         _ => Value::Null,
     }

@@ -67,7 +67,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
 
 /// Room for `more` bytes, or a typed error.
 pub(crate) fn reserve(bytes: &mut Vec<u8>, more: usize) -> Result<()> {
-    bytes.try_reserve(more).map_err(|_| Error::OutOfMemory { wanted: more as u64, what: "a checkpoint".into() })
+    bytes
+        .try_reserve(more)
+        .map_err(|_| Error::OutOfMemory { wanted: more as u64, what: "a checkpoint".into() })
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ impl<T: Clone> Handles<T> {
     pub fn insert(&self, value: T) -> Result<u32> {
         let mut s = self.lock();
         let next = s.0.checked_add(1).filter(|_| s.1.len() < LIMIT);
-        let handle = next.ok_or_else(|| Error::Busy { what: format!("all {} handles ({LIMIT})", self.what) })?;
+        let handle =
+            next.ok_or_else(|| Error::Busy { what: format!("all {} handles ({LIMIT})", self.what) })?;
         s.0 = handle;
         s.1.insert(handle, value);
         Ok(handle)

@@ -32,7 +32,12 @@ pub trait Host: Send + Sync {
     /// What this build can do, such as `cpu` or `echo`.
     fn capabilities(&self) -> Vec<String>;
     /// Loads a model. Blocks; looks at `cancel` often.
-    fn load(&self, spec: &LoadSpec, on_progress: OnProgress<'_>, cancel: &CancelToken) -> Result<Arc<dyn Model>>;
+    fn load(
+        &self,
+        spec: &LoadSpec,
+        on_progress: OnProgress<'_>,
+        cancel: &CancelToken,
+    ) -> Result<Arc<dyn Model>>;
 }
 
 /// A loaded model: immutable, shared.
@@ -63,13 +68,24 @@ pub trait Session: Send {
     /// Tokens it holds.
     fn tokens(&self) -> usize;
     /// Appends blocks (a JSON array), or makes them the whole context.
-    fn append(&mut self, blocks: &Value, replace: bool, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()>;
+    fn append(
+        &mut self,
+        blocks: &Value,
+        replace: bool,
+        cancel: &CancelToken,
+        on_prefill: OnPrefill<'_>,
+    ) -> Result<()>;
     /// A copy that shares pages.
     fn fork(&self) -> Result<Box<dyn Session>>;
     /// The state now.
     fn checkpoint(&self) -> Result<Arc<dyn Checkpoint>>;
     /// Starts a value of the type (JSON; absent: goes on with the value that the checkpoint was taken in).
-    fn generate(self: Box<Self>, ty: Option<&Value>, options: &Value, cancel: &CancelToken) -> Result<Box<dyn Generation>>;
+    fn generate(
+        self: Box<Self>,
+        ty: Option<&Value>,
+        options: &Value,
+        cancel: &CancelToken,
+    ) -> Result<Box<dyn Generation>>;
 }
 
 /// What happened since the last event.

@@ -97,7 +97,11 @@ fn sessions_append_fork_generate_and_stay_as_they_were_after_a_failure() {
     assert_eq!((failed.name.as_str(), failed.retryable), ("device_lost", true));
     let (branch, _) = c.call::<_, m::Session>(6, append(branch.session), b"{}");
     assert_eq!(branch.tokens, 2, "as before the failed call");
-    let (replaced, _) = c.call::<_, m::Session>(7, m::SessionAppend { session: s.session, replace: true }, br#"{"blocks":[{"text":"one two"},{"text":" 3"}]}"#);
+    let (replaced, _) = c.call::<_, m::Session>(
+        7,
+        m::SessionAppend { session: s.session, replace: true },
+        br#"{"blocks":[{"text":"one two"},{"text":" 3"}]}"#,
+    );
     assert_eq!(replaced.tokens, 3);
     c.call::<_, m::Ok>(8, m::SessionClose { session: s.session }, b"");
     assert_eq!(c.fails(9, generate(s.session), ty).code, 100);
@@ -146,7 +150,12 @@ fn a_checkpoint_taken_inside_a_value_continues_it_elsewhere() {
     let d = Client::new(100);
     let model = d.load("echo");
     let loaded = upload(&d, 1, model, &bytes, crc32(&bytes)).unwrap();
-    let go_on = m::Generate { model: Some(model), checkpoint: Some(loaded.checkpoint), events: true, ..Default::default() };
+    let go_on = m::Generate {
+        model: Some(model),
+        checkpoint: Some(loaded.checkpoint),
+        events: true,
+        ..Default::default()
+    };
     d.send(2, go_on, b"");
     let frames = d.until_end(2);
     assert_eq!(text(&frames), rest);
@@ -180,7 +189,10 @@ fn damaged_uploads_are_refused() {
     let (saved, bytes) = {
         c.send(2, m::CheckpointSave { checkpoint: g.checkpoint.unwrap(), path: None }, b"");
         let mut frames = c.until_end(2);
-        (read::<m::Saved>(&frames.pop().unwrap()), frames.iter().flat_map(|f| f.tail().to_vec()).collect::<Vec<u8>>())
+        (
+            read::<m::Saved>(&frames.pop().unwrap()),
+            frames.iter().flat_map(|f| f.tail().to_vec()).collect::<Vec<u8>>(),
+        )
     };
     assert!(upload(&c, 3, model, &bytes, saved.digest).is_ok());
     assert_eq!(upload(&c, 4, model, &bytes, saved.digest ^ 1).unwrap_err().code, 300);
@@ -211,7 +223,8 @@ fn checkpoints_through_files() {
     let save = m::CheckpointSave { checkpoint: g.checkpoint.unwrap(), path: Some(path.clone()) };
     let (saved, _) = c.call::<_, m::Saved>(2, save, b"");
     assert_eq!(std::fs::metadata(&path).unwrap().len(), saved.size);
-    let (loaded, _) = c.call::<_, m::Checkpoint>(3, m::CheckpointLoad { model, path: Some(path.clone()) }, b"");
+    let (loaded, _) =
+        c.call::<_, m::Checkpoint>(3, m::CheckpointLoad { model, path: Some(path.clone()) }, b"");
     assert_eq!(loaded.tokens, 6);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(c.fails(4, m::CheckpointLoad { model, path: Some(path) }, b"").code, 410);
@@ -252,7 +265,34 @@ fn bad_input_is_an_error_of_its_request_alone() {
     assert_eq!(c.fails(30, m::Generate::default(), TEXT).code, 100);
     assert_eq!(c.fails(31, on_model(99), TEXT).code, 100);
     assert_eq!(c.fails(32, m::Load { path: "no/such.gguf".into(), ..Default::default() }, b"").code, 200);
-    assert_eq!(c.fails(33, m::Load { path: "echo".into(), backend: Some("tpu".into()), ..Default::default() }, b"").code, 100);
+    assert_eq!(
+        c.fails(33, m::Load { path: "echo".into(), backend: Some("tpu".into()), ..Default::default() }, b"")
+            .code,
+        100
+    );
+}
+
+#[test]
+fn types_are_the_engines_also_without_weights() {
+    let c = Client::new(100);
+    let model = c.load("echo");
+    let say = |ty: serde_json::Value, told: serde_json::Value| {
+        json!({ "blocks": [{ "json": told }], "type": ty }).to_string().into_bytes()
+    };
+    let user = json!({ "expr": { "id": "number", "tags?": "string[] <= 2" } });
+    let told = json!({ "id": 1, "tags": ["a"] });
+    assert_eq!(
+        c.call::<_, m::Generated>(1, on_model(model), &say(user.clone(), told.clone())).1["value"],
+        told
+    );
+    c.send(2, on_model(model), &say(json!({ "expr": { "id": "nmber" } }), told));
+    let end = c.until_end(2).pop().unwrap();
+    let failed: m::Failed = read(&end);
+    assert_eq!((failed.code, failed.name.as_str()), (110, "type"));
+    let detail: serde_json::Value = serde_json::from_slice(end.tail()).unwrap();
+    assert!(detail["at"].as_str().unwrap().contains("/id"), "{detail}");
+    let other = say(user, json!({ "id": "one" }));
+    assert_eq!(c.fails(3, on_model(model), &other).code, 100, "an echo of another type");
 }
 
 #[test]
@@ -263,7 +303,10 @@ fn budgets_and_overflows_carry_their_numbers() {
     c.send(2, on_model(model), br#"{"blocks":[{"text":"a b c d e"}],"type":{"text":{"max_chars":null}}}"#);
     let end = c.until_end(2).pop().unwrap();
     assert_eq!(read::<m::Failed>(&end).code, 130);
-    assert_eq!(serde_json::from_slice::<serde_json::Value>(end.tail()).unwrap(), json!({"needed": 5, "available": 4}));
+    assert_eq!(
+        serde_json::from_slice::<serde_json::Value>(end.tail()).unwrap(),
+        json!({"needed": 5, "available": 4})
+    );
     let one = br#"{"blocks":[{"text":"a b"}],"type":{"text":{"max_chars":null}},"options":{"max_tokens":1}}"#;
     assert_eq!(c.call::<_, m::Generated>(3, on_model(model), one).1["finish"], "length");
     let json = br#"{"blocks":[{"json":"a b"}],"type":{"expr":"string"},"options":{"max_tokens":1}}"#;

@@ -26,7 +26,10 @@ pub fn on_exit(pid: u32, ended: impl FnOnce() + Send + 'static) -> Result<()> {
 /// Not possible here yet: only the end of stdin is watched.
 #[cfg(not(unix))]
 pub fn on_exit(_pid: u32, _ended: impl FnOnce() + Send + 'static) -> Result<()> {
-    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "--parent-pid does not work on this platform yet"))
+    Err(std::io::Error::new(
+        std::io::ErrorKind::Unsupported,
+        "--parent-pid does not work on this platform yet",
+    ))
 }
 
 #[cfg(unix)]

@@ -228,6 +228,17 @@ test('errors carry code, name, class, details', async () => {
   await assert.rejects(echo.generate(type.text(), { blocks: 'x'.repeat(2_000_000) }), /fit a frame/);
 });
 
+test('a type that cannot be enforced is refused before the first token, and says where', async () => {
+  const told = { blocks: { json: { id: 1 } } };
+  await assert.rejects(echo.generate(type({ id: 'nmber' }), told), (e) => {
+    assert.deepEqual([e.code, e.name, e.class], [110, 'type', 'input']);
+    assert.match(e.details.at, /character 1 of \/id/);
+    return true;
+  });
+  const { value } = await echo.generate(type.schema({ type: 'object', properties: { id: { type: 'integer' } } }), told);
+  assert.deepEqual(value, { id: 1 });
+});
+
 test('a panic in the bridge is an error of one call', async () => {
   const bad = await lean.load('echo?panic_at=1');
   await assert.rejects(bad.generate(type.text(), { blocks: 'one two' }), { code: 901, class: 'internal' });

@@ -30,7 +30,8 @@ impl Behaviour {
         let mut b = Self::default();
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let n: u32 = value.parse().map_err(|_| Error::invalid(format!("echo?{name}"), "a number is needed"))?;
+            let n: u32 =
+                value.parse().map_err(|_| Error::invalid(format!("echo?{name}"), "a number is needed"))?;
             match name {
                 "step_ms" => b.step_ms = n,
                 "load_ms" => b.load_ms = n,
@@ -39,7 +40,10 @@ impl Behaviour {
                 "fail_at" => b.fail_at = Some(n),
                 _ => {
                     let known = "step_ms, load_ms, load_steps, panic_at, fail_at";
-                    return Err(Error::invalid(format!("echo?{name}"), format!("unknown; known are {known}")));
+                    return Err(Error::invalid(
+                        format!("echo?{name}"),
+                        format!("unknown; known are {known}"),
+                    ));
                 }
             }
         }

@@ -15,7 +15,8 @@ pub(super) struct EchoCheckpoint {
 impl EchoCheckpoint {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bad = |reason: &str| Error::bad_checkpoint("echo", reason);
-        let body = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("these are not the bytes of an echo checkpoint"))?;
+        let body =
+            bytes.strip_prefix(MAGIC).ok_or_else(|| bad("these are not the bytes of an echo checkpoint"))?;
         let (digest, body) = body.split_first_chunk::<4>().ok_or_else(|| bad("it ends in its header"))?;
         if u32::from_le_bytes(*digest) != crc32(body) {
             return Err(bad("the digest does not match"));
@@ -23,7 +24,9 @@ impl EchoCheckpoint {
         let value = lean_protocol::json::parse(body).map_err(|e| bad(&e.to_string()))?;
         let state: State = serde_json::from_value(value).map_err(|e| bad(&e.to_string()))?;
         let told: usize = state.told.iter().map(|t| pieces(t).len()).sum();
-        let sound = state.answered <= state.told.len() && told <= state.tokens && state.value.as_ref().is_none_or(|v| v.is_sound());
+        let sound = state.answered <= state.told.len()
+            && told <= state.tokens
+            && state.value.as_ref().is_none_or(|v| v.is_sound());
         if !sound {
             return Err(bad("its counts contradict each other"));
         }

@@ -59,7 +59,10 @@ fn answer(ty: &TypeSource, told: &[String]) -> Result<String> {
         TypeSource::Expr(_) | TypeSource::Schema(_) => {
             let parsed = told.iter().rev().find_map(|t| lean_protocol::json::parse(t.as_bytes()).ok());
             let value = parsed.ok_or_else(|| {
-                Error::invalid("blocks", "an echo answers a JSON type with the JSON it was told, and was told none")
+                Error::invalid(
+                    "blocks",
+                    "an echo answers a JSON type with the JSON it was told, and was told none",
+                )
             })?;
             Ok(value.to_string())
         }
@@ -92,7 +95,9 @@ impl EchoGeneration {
             panic!("echo was asked to panic at token {}", self.value.made);
         }
         if self.session.behaviour().fail_at == at {
-            return Err(Error::DeviceLost { reason: format!("echo was asked to fail at token {}", self.value.made) });
+            return Err(Error::DeviceLost {
+                reason: format!("echo was asked to fail at token {}", self.value.made),
+            });
         }
         Ok(())
     }

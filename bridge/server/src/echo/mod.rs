@@ -33,7 +33,12 @@ impl<H: Host> Host for EchoHost<H> {
         all.push("echo".into());
         all
     }
-    fn load(&self, spec: &LoadSpec, on_progress: OnProgress<'_>, cancel: &CancelToken) -> Result<Arc<dyn Model>> {
+    fn load(
+        &self,
+        spec: &LoadSpec,
+        on_progress: OnProgress<'_>,
+        cancel: &CancelToken,
+    ) -> Result<Arc<dyn Model>> {
         match Behaviour::from_path(&spec.path)? {
             None => self.0.load(spec, on_progress, cancel),
             Some(behaviour) => EchoModel::load(behaviour, spec, on_progress, cancel),
@@ -63,7 +68,12 @@ pub(crate) struct EchoModel {
 }
 
 impl EchoModel {
-    fn load(behaviour: Behaviour, spec: &LoadSpec, on_progress: OnProgress<'_>, cancel: &CancelToken) -> Result<Arc<dyn Model>> {
+    fn load(
+        behaviour: Behaviour,
+        spec: &LoadSpec,
+        on_progress: OnProgress<'_>,
+        cancel: &CancelToken,
+    ) -> Result<Arc<dyn Model>> {
         if let Some(backend) = spec.backend.as_deref() {
             backend.parse::<lean_engine::BackendChoice>()?;
         }
@@ -88,7 +98,11 @@ impl Model for EchoModel {
     }
     fn open(&self, context: Option<usize>) -> Result<Box<dyn Session>> {
         let state = session::State::default();
-        Ok(Box::new(session::EchoSession::new(self.behaviour.clone(), context.unwrap_or(self.context), state)?))
+        Ok(Box::new(session::EchoSession::new(
+            self.behaviour.clone(),
+            context.unwrap_or(self.context),
+            state,
+        )?))
     }
     fn restore(&self, checkpoint: &dyn Checkpoint, context: Option<usize>) -> Result<Box<dyn Session>> {
         let echo = checkpoint.as_any().downcast_ref::<checkpoint::EchoCheckpoint>();

@@ -63,7 +63,9 @@ fn text_of(block: &Block, first: bool) -> Result<String> {
             let last = chat.messages.last().and_then(|m| m.get("content")).and_then(Value::as_str);
             last.unwrap_or_default().to_owned()
         }
-        _ => return Err(Error::invalid("chat", "a conversation must be the first block of an empty context")),
+        _ => {
+            return Err(Error::invalid("chat", "a conversation must be the first block of an empty context"))
+        }
     })
 }
 
@@ -103,7 +105,13 @@ impl Session for EchoSession {
         self.state.tokens
     }
 
-    fn append(&mut self, blocks: &Value, replace: bool, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()> {
+    fn append(
+        &mut self,
+        blocks: &Value,
+        replace: bool,
+        cancel: &CancelToken,
+        on_prefill: OnPrefill<'_>,
+    ) -> Result<()> {
         let blocks: Vec<Block> =
             Deserialize::deserialize(blocks).map_err(|e: serde_json::Error| Error::invalid("blocks", e))?;
         let mut told = if replace { Vec::new() } else { self.state.told.clone() };
@@ -116,7 +124,8 @@ impl Session for EchoSession {
             self.state.told.len()
         };
         let new: usize = told.iter().skip(common).map(|t| pieces(t).len()).sum();
-        let kept = if replace { told.iter().take(common).map(|t| pieces(t).len()).sum() } else { self.state.tokens };
+        let kept =
+            if replace { told.iter().take(common).map(|t| pieces(t).len()).sum() } else { self.state.tokens };
         let needed = kept + new;
         if needed > self.context {
             return Err(Error::ContextOverflow { needed, available: self.context });
@@ -138,13 +147,19 @@ impl Session for EchoSession {
         Ok(Arc::new(EchoCheckpoint { state: self.state.clone() }))
     }
 
-    fn generate(mut self: Box<Self>, ty: Option<&Value>, options: &Value, cancel: &CancelToken) -> Result<Box<dyn Generation>> {
+    fn generate(
+        mut self: Box<Self>,
+        ty: Option<&Value>,
+        options: &Value,
+        cancel: &CancelToken,
+    ) -> Result<Box<dyn Generation>> {
         let value = match (ty, self.state.value.take()) {
             (None, Some(value)) => value,
             (None, None) => return Err(Error::invalid("type", "a type is needed: no value is in progress")),
             (Some(ty), _) => {
                 let ty = TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
-                let options = RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
+                let options =
+                    RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
                 InProgress::start(ty, options, &self)?
             }
         };

@@ -50,7 +50,13 @@ pub(crate) fn forget(job: &Job, drop: m::CheckpointDrop) -> Outcome<Answer> {
 
 /// Takes a chunk of an upload: the copy is all that happens on the submitting thread. A chunk of a request
 /// that is no upload (any more) is ignored, since it may have crossed a cancel.
-pub(crate) fn upload_chunk(inner: &Arc<Inner>, request: Arc<Request>, chunk: m::Chunk, frame: &Frame, agreed: Agreed) {
+pub(crate) fn upload_chunk(
+    inner: &Arc<Inner>,
+    request: Arc<Request>,
+    chunk: m::Chunk,
+    frame: &Frame,
+    agreed: Agreed,
+) {
     let Some(mut upload) = request.take_upload() else { return };
     if let Err(failure) = add(&mut upload, &chunk, frame.tail()) {
         return inner.finish(&request, Err(failure));
@@ -58,10 +64,16 @@ pub(crate) fn upload_chunk(inner: &Arc<Inner>, request: Arc<Request>, chunk: m::
     if !frame.flags.has(Flags::END) {
         return request.set_upload(upload);
     }
-    let job = Job { inner: inner.clone(), request, agreed, frame: Frame::from_parts(frame.request, frame.kind, frame.flags, b"", b"") };
+    let job = Job {
+        inner: inner.clone(),
+        request,
+        agreed,
+        frame: Frame::from_parts(frame.request, frame.kind, frame.flags, b"", b""),
+    };
     job.spawn(move |job| {
         if chunk.digest != Some(upload.crc) {
-            let reason = format!("digest {:08x} announced, {:08x} received", chunk.digest.unwrap_or(0), upload.crc);
+            let reason =
+                format!("digest {:08x} announced, {:08x} received", chunk.digest.unwrap_or(0), upload.crc);
             return Err(Error::bad_checkpoint("upload", reason).into());
         }
         let model = job.inner.tables.models.get(upload.model)?;

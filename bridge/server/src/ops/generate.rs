@@ -37,7 +37,12 @@ pub(crate) fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
     }
 }
 
-fn run(job: &Job, request: &m::Generate, mut session: Box<dyn Session>, doc: &Value) -> Result<(Output, Box<dyn Session>)> {
+fn run(
+    job: &Job,
+    request: &m::Generate,
+    mut session: Box<dyn Session>,
+    doc: &Value,
+) -> Result<(Output, Box<dyn Session>)> {
     append_blocks(job, session.as_mut(), doc, false, request.events)?;
     let ty = doc.get("type").filter(|t| !t.is_null());
     let none = json!({});
@@ -81,7 +86,9 @@ fn give_checkpoint(job: &Job, take: &Arc<Request>, generation: &mut dyn Generati
 }
 
 fn answer(job: &Job, request: &m::Generate, output: Output, end: &dyn Session) -> Outcome<Answer> {
-    let checkpoint = if request.keep { Some(job.inner.tables.checkpoints.insert(end.checkpoint()?)?) } else { None };
-    let tail = json!({ "value": output.value, "text": output.text, "finish": output.finish, "usage": output.usage });
+    let checkpoint =
+        if request.keep { Some(job.inner.tables.checkpoints.insert(end.checkpoint()?)?) } else { None };
+    let tail =
+        json!({ "value": output.value, "text": output.text, "finish": output.finish, "usage": output.usage });
     Ok(job.answer(&m::Generated { checkpoint }, tail.to_string().into_bytes()))
 }

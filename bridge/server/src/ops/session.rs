@@ -49,7 +49,13 @@ pub(crate) fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
 }
 
 /// Appends the document's blocks, if it has any.
-pub(super) fn append_blocks(job: &Job, session: &mut dyn Session, doc: &Value, replace: bool, events: bool) -> Result<()> {
+pub(super) fn append_blocks(
+    job: &Job,
+    session: &mut dyn Session,
+    doc: &Value,
+    replace: bool,
+    events: bool,
+) -> Result<()> {
     let none = Value::Array(Vec::new());
     let blocks = match doc.get("blocks") {
         None | Some(Value::Null) => &none,
@@ -59,7 +65,8 @@ pub(super) fn append_blocks(job: &Job, session: &mut dyn Session, doc: &Value, r
     if *blocks == none && !replace {
         return Ok(());
     }
-    let mut on_prefill = |done, total| if events { prefill_event(job, done, total) } else { job.request.cancel.check() };
+    let mut on_prefill =
+        |done, total| if events { prefill_event(job, done, total) } else { job.request.cancel.check() };
     session.append(blocks, replace, &job.request.cancel, &mut on_prefill)
 }
 
@@ -75,7 +82,8 @@ pub(crate) fn close(job: &Job, close: m::SessionClose) -> Outcome<Answer> {
 }
 
 pub(crate) fn checkpoint(job: &Job, take: m::CheckpointTake) -> Outcome<Answer> {
-    let session = take.session.ok_or_else(|| Error::invalid("session", "a session or a generation is needed"))?;
+    let session =
+        take.session.ok_or_else(|| Error::invalid("session", "a session or a generation is needed"))?;
     let slot = job.inner.tables.sessions.get(session)?;
     let checkpoint = lock(&slot)?.checkpoint()?;
     super::checkpoint::keep(job, checkpoint)
