@@ -6,7 +6,13 @@ use std::sync::Arc;
 
 /// A flag shared between the caller and the work. Clones are the same flag; once cancelled it stays so.
 #[derive(Debug, Clone, Default)]
-pub struct CancelToken(Arc<AtomicBool>);
+pub struct CancelToken(Arc<Node>);
+
+#[derive(Debug, Default)]
+struct Node {
+    set: AtomicBool,
+    parent: Option<CancelToken>,
+}
 
 impl CancelToken {
     /// A flag that is not set.
@@ -14,14 +20,19 @@ impl CancelToken {
         Self::default()
     }
 
+    /// A flag of its own that is also set when this one is: for one call among those that share a flag.
+    pub fn child(&self) -> Self {
+        CancelToken(Arc::new(Node { set: AtomicBool::new(false), parent: Some(self.clone()) }))
+    }
+
     /// Sets the flag; idempotent, callable from any thread or a signal handler.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.set.store(true, Ordering::Relaxed);
     }
 
     /// Whether the flag is set.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.set.load(Ordering::Relaxed) || self.0.parent.as_ref().is_some_and(Self::is_cancelled)
     }
 
     /// `Err(Error::Cancelled)` once the flag is set.
@@ -31,5 +42,20 @@ impl CancelToken {
         } else {
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_hears_its_parent_and_not_the_reverse() {
+        let parent = CancelToken::new();
+        let (one, other) = (parent.child(), parent.child());
+        one.cancel();
+        assert!(one.is_cancelled() && !other.is_cancelled() && !parent.is_cancelled());
+        parent.cancel();
+        assert_eq!(other.check(), Err(Error::Cancelled));
     }
 }

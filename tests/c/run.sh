@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Builds liblean and the C harness, and runs it: plain, and under valgrind where there is one.
+#
+#   tests/c/run.sh [--no-valgrind]
+#
+# Prints a line a check and, last, `N passed, N failed, N skipped`. The tiny model of tests/fixtures/models is
+# enough; the real one (scripts/fetch-model.sh) is tried too where it is. LEAN_MODEL_DIR chooses its folder,
+# CC and CXX the compilers.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+
+tiny=tests/fixtures/models/llama-hd64-tied.s1.q4_1.gguf
+real=${LEAN_MODEL_DIR:-.cache/models}/SmolLM2-135M-Instruct.Q4_1.gguf
+cc=${CC:-cc} cxx=${CXX:-c++}
+warnings=(-Wall -Wextra -Wpedantic -Werror -Iinclude)
+passed=0 failed=0 skipped=0
+
+pass() { passed=$((passed + 1)); echo "ok   $*"; }
+fail() { failed=$((failed + 1)); echo "FAIL $*"; }
+skip() { skipped=$((skipped + 1)); echo "skip $*"; }
+finish() { printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"; [ "$failed" = 0 ]; exit; }
+
+# A command that is one check.
+try() {
+  local what=$1
+  shift
+  if "$@" >"$work/try.log" 2>&1; then pass "$what"; else fail "$what"; cat "$work/try.log"; fi
+}
+
+# A run of the harness, whose own lines are the checks. One that dies without a failed check is one.
+harness() {
+  local what=$1 status bad
+  shift
+  echo "---- $what"
+  "$work/harness" "$@" >"$work/run.log" 2>&1
+  status=$?
+  cat "$work/run.log"
+  bad=$(grep -c '^FAIL ' "$work/run.log")
+  passed=$((passed + $(grep -c '^ok ' "$work/run.log"))) failed=$((failed + bad))
+  if [ "$status" != 0 ] && [ "$bad" = 0 ]; then fail "$what: exit status $status"; fi
+  # Strings that the harness does not print belong to the library, which never does.
+  if grep -vqE '^(ok  |FAIL|    ) ' "$work/run.log"; then fail "$what: the library printed"; else pass "$what: the library printed nothing"; fi
+}
+
+# The same under valgrind, as one check: no error, no leak.
+memcheck() {
+  local what="valgrind: $1: no error, no leak"
+  shift
+  if ! command -v valgrind >/dev/null || [ "$memory" = no ]; then skip "$what"; return; fi
+  try "$what" valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=all \
+    --errors-for-leak-kinds=definite,indirect,possible --suppressions=tests/c/valgrind.supp "$work/harness" "$@"
+}
+
+memory=yes
+[ "${1:-}" != --no-valgrind ] || memory=no
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work
+
+target=$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+cargo build -p lean-ffi || { fail "cargo build -p lean-ffi"; finish; }
+pass "cargo build -p lean-ffi"
+
+try "header as C99" "$cc" -std=c99 "${warnings[@]}" -c tests/c/header.c -o "$work/header.o"
+try "header as C11" "$cc" -std=c11 "${warnings[@]}" -c tests/c/header.c -o "$work/header.o"
+try "header as C++17" "$cxx" -x c++ -std=c++17 "${warnings[@]}" -c tests/c/header.c -o "$work/header.o"
+
+# The README's example, as it stands there.
+sed -n '/^```c$/,/^```$/p' ffi/README.md | sed '1d;$d' >"$work/example.c"
+link=("-L$target/debug" -llean "-Wl,-rpath,$target/debug")
+try "the README's example compiles" "$cc" -std=c99 "${warnings[@]}" "$work/example.c" -o "$work/example" "${link[@]}"
+"$cc" -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 "${warnings[@]}" tests/c/main.c tests/c/garbage.c tests/c/values.c \
+  tests/c/sessions.c tests/c/limits.c -o "$work/harness" "${link[@]}" -pthread || { fail "the harness compiles"; finish; }
+pass "the harness compiles"
+
+try "the README's example runs" "$work/example" "$tiny"
+cat "$work/try.log"
+harness "tiny model" test "$tiny"
+harness "tiny model, cut a value in one process" cut "$tiny" "$work/tiny"
+harness "tiny model, continue it in another" resume "$tiny" "$work/tiny"
+if [ -f "$real" ]; then
+  try "the README's example runs on the real model" "$work/example" "$real"
+  cat "$work/try.log"
+  harness "real model" test "$real"
+  harness "real model, cut a value in one process" cut "$real" "$work/real"
+  harness "real model, continue it in another" resume "$real" "$work/real"
+else
+  skip "real model (scripts/fetch-model.sh fetches it)"
+fi
+memcheck "tiny model" test "$tiny"
+memcheck "tiny model, cut" cut "$tiny" "$work/tiny"
+memcheck "tiny model, continue" resume "$tiny" "$work/tiny"
+finish
