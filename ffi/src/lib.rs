@@ -43,3 +43,18 @@ pub use session::*;
 pub use status::*;
 pub use stream::*;
 pub use types::*;
+
+/// What the header says about threads, checked by the compiler: a handle's content may be reached from any.
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<<lean_model as handle::Opaque>::Inner>();
+    any_thread::<<lean_type as handle::Opaque>::Inner>();
+    any_thread::<<lean_context as handle::Opaque>::Inner>();
+    any_thread::<<lean_session as handle::Opaque>::Inner>();
+    any_thread::<<lean_stream as handle::Opaque>::Inner>();
+    any_thread::<<lean_output as handle::Opaque>::Inner>();
+    any_thread::<<lean_checkpoint as handle::Opaque>::Inner>();
+    any_thread::<<lean_cancel as handle::Opaque>::Inner>();
+    any_thread::<<lean_bytes as handle::Opaque>::Inner>();
+    any_thread::<<lean_error as handle::Opaque>::Inner>();
+};

@@ -308,10 +308,14 @@ pub unsafe extern "C" fn lean_session_forward(
                 format!("is NULL or not aligned, with a capacity of {capacity}"),
             ));
         }
-        let mut ignored = 0;
+        let written = input::optional_out("written", written)?;
         let all = home.with(|s| s.forward(ids))?;
-        let written = if written.is_null() { &raw mut ignored } else { written };
-        unsafe { input::copy_out("logits", &all, logits, capacity, written) }
+        let mut count = 0;
+        unsafe { input::copy_out("logits", &all, logits, capacity, &mut count) }?;
+        if let Some(written) = written {
+            written.set(count);
+        }
+        Ok(())
     })
 }
 
