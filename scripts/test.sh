@@ -51,7 +51,7 @@ suite_c() {
   build
   scripts/apt-install.sh valgrind
   scripts/fetch-model.sh
-  tests/c/run.sh
+  tests/c/run.sh --no-build
 }
 
 suite_node() {

@@ -6,7 +6,7 @@
 
 static lean_model *model, *no_model;
 static lean_session *session, *no_session;
-static lean_context *context, *no_context;
+static lean_context *context;
 static lean_type *type, *no_type;
 static lean_checkpoint *checkpoint, *no_checkpoint;
 static lean_cancel *cancel;
@@ -141,7 +141,7 @@ static void contexts(void) {
   REFUSED(lean_context_add_raw(context, NULL, Z, &e));
   REFUSED(lean_context_add_tokens(NULL, NULL, 0, &e));
   REFUSED(lean_context_add_tokens(context, NULL, 4, &e));
-  REFUSED(lean_context_add_tokens(context, (const uint32_t *)(const void *)"abcdefghi" + 1, HUGE_LENGTH, &e));
+  REFUSED(lean_context_add_tokens(context, (const uint32_t *)(const void *)("abcdefghi" + 1), HUGE_LENGTH, &e));
   REFUSED(lean_context_add_json(NULL, "1", Z, &e));
   REFUSED(lean_context_add_json(context, "{", Z, &e));
   REFUSED(lean_context_add_chat(NULL, "[]", Z, &e));
@@ -280,7 +280,7 @@ static void wrong_handles(void) {
   REFUSED(lean_output_text((lean_output *)(void *)checkpoint, &no_text, NULL, &e));
   REFUSED(lean_checkpoint_to_bytes((lean_checkpoint *)(void *)cancel, &no_bytes, &e));
   REFUSED(lean_bytes_data((lean_bytes *)(void *)model, &(const uint8_t *){NULL}, &count, &e));
-  REFUSED(lean_model_info((const lean_model *)(const void *)"abcdefgh" + 1, &no_text, NULL, &e));
+  REFUSED(lean_model_info((const lean_model *)(const void *)("abcdefgh" + 1), &no_text, NULL, &e));
   CHECK(lean_error_message((lean_error *)(void *)model, NULL) == NULL);
   lean_cancel_trigger((lean_cancel *)(void *)model);
   lean_model_free((lean_model *)(void *)session);
