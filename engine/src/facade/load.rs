@@ -215,9 +215,8 @@ fn load_gpu(
     progress: Progress<'_>,
 ) -> Result<Arc<dyn Backend>> {
     use crate::backend::gpu;
-    let gpu = gpu::GpuOptions { adapter: options.adapter.clone(), allow_software: options.allow_software_gpu };
-    gpu::GpuBackend::load(plan, weights, &gpu, progress)?;
-    Err(Error::Internal("the GPU backend is not there yet".into()))
+    let gpu = gpu::GpuOptions { adapter: options.adapter.clone(), allow_software: options.allow_software_gpu, ..Default::default() };
+    Ok(Arc::new(gpu::GpuBackend::load(plan, weights, &gpu, progress)?))
 }
 
 #[cfg(not(feature = "gpu"))]

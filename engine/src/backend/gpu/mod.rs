@@ -1,8 +1,31 @@
-//! The GPU backend (wgpu).
+//! The GPU backend (wgpu): float32 weights, paged state, one queue.
+//!
+//! This is the plain version: every kernel is written to be read, and weights are dequantised when they are
+//! uploaded. What stays when it becomes fast: the plan is executed by [`forward`], a [`pass::Pass`] is recorded
+//! and submitted at once, states are page tables over pools ([`states`]), and nothing waits except in
+//! `native.rs` (loading, exporting, and a host-side choice that a following pass depends on).
+
+mod adapter;
+mod device;
+mod forward;
+mod kernels;
+#[cfg_attr(target_arch = "wasm32", path = "wasm.rs")]
+#[cfg_attr(not(target_arch = "wasm32"), path = "native.rs")]
+mod pair;
+mod pass;
+mod pool;
+mod readback;
+mod scratch;
+mod states;
+mod submit;
+mod tickets;
+mod weights;
 
 use super::*;
 use crate::error::{Error, Result};
 use crate::model::plan::Plan;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Choices made at load.
 #[derive(Debug, Clone, Default)]
@@ -11,14 +34,167 @@ pub struct GpuOptions {
     pub adapter: Option<String>,
     /// Accept software adapters (lavapipe, SwiftShader, WARP).
     pub allow_software: bool,
+    /// Use no storage binding of more bytes than this, even where the device offers it (for tests).
+    pub max_binding: Option<u64>,
 }
 
 /// Weights and states on a device.
-pub struct GpuBackend {}
+pub struct GpuBackend {
+    gpu: device::Gpu,
+    model: forward::Model,
+    shape: StateShape,
+    weight_bytes: u64,
+    inner: Mutex<Inner>,
+}
+
+/// What calls change. The lock is held while a pass is recorded, never while a device works, except where a
+/// call has to wait (see the module's documentation).
+struct Inner {
+    states: states::States,
+    tickets: HashMap<Ticket, tickets::Ticket>,
+    next_ticket: u64,
+    shared: submit::Shared,
+    widths: scratch::Widths,
+}
 
 impl GpuBackend {
-    /// Uploads all weights of a plan. `Error::Device` says what this device or plan lacks.
-    pub fn load(_plan: Plan, _weights: &mut dyn WeightSource, _options: &GpuOptions, _progress: Progress<'_>) -> Result<Self> {
-        Err(Error::Device { reason: "the GPU backend is not there yet; use --backend cpu".into() })
+    /// Uploads all weights of a plan and compiles its kernels.
+    ///
+    /// # Errors
+    /// [`Error::Device`] says what this device or plan lacks (no adapter, a head size without a kernel),
+    /// [`Error::OutOfMemory`] what did not fit; those of `weights` and `progress` are passed on.
+    pub fn load(
+        plan: Plan,
+        weights: &mut dyn WeightSource,
+        options: &GpuOptions,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
+        let gpu = device::Gpu::open(options)?;
+        let widths = scratch::Widths::of(&plan);
+        if submit::max_tokens(&gpu, &widths) == 0 {
+            return Err(Error::Device { reason: "this device's bindings do not hold one token's activations".into() });
+        }
+        let kernels = kernels::Kernels::compile(&gpu, &plan)?;
+        let shape = StateShape::new(&plan);
+        let states = states::States::new(&gpu, shape.clone())?;
+        let weights = weights::upload(&gpu, &plan, weights, progress)?;
+        let weight_bytes = weights.iter().map(|w| (w.rows * w.cols * 4) as u64).sum();
+        let frequencies = forward::Model::frequencies(&plan);
+        let inner = Inner {
+            states,
+            tickets: HashMap::new(),
+            next_ticket: 0,
+            shared: submit::Shared::default(),
+            widths,
+        };
+        let model = forward::Model { plan, weights, kernels, frequencies };
+        Ok(GpuBackend { gpu, model, shape, weight_bytes, inner: Mutex::new(inner) })
+    }
+
+    fn inner(&self) -> Result<MutexGuard<'_, Inner>> {
+        self.gpu.check()?;
+        Ok(self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic elsewhere leaves states and tickets consistent: they change only after everything that can fail.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn ticket(&mut self, ticket: Ticket) -> Result<&mut tickets::Ticket> {
+        self.tickets.get_mut(&ticket).ok_or_else(|| Error::invalid("ticket", format!("{} is over", ticket.0)))
+    }
+
+    fn end_slot(&mut self, ticket: Ticket, slot: usize) {
+        if let Some(state) = self.tickets.get_mut(&ticket) {
+            if let Some(place) = state.slots.get_mut(slot) {
+                *place = None;
+            }
+            if state.is_over() {
+                self.tickets.remove(&ticket);
+            }
+        }
+    }
+}
+
+impl Backend for GpuBackend {
+    fn info(&self) -> BackendInfo {
+        BackendInfo {
+            kind: "gpu",
+            description: self.gpu.description.clone(),
+            exactness_class: "gpu-exact-f32kv-r1".into(),
+            weight_bytes: self.weight_bytes,
+        }
+    }
+
+    fn shape(&self) -> &StateShape {
+        &self.shape
+    }
+
+    fn new_state(&self) -> Result<StateId> {
+        self.inner()?.states.create(&self.gpu)
+    }
+
+    fn free_state(&self, state: StateId) {
+        self.lock().states.free(state);
+    }
+
+    fn len(&self, state: StateId) -> Result<usize> {
+        Ok(self.inner()?.states.get(state)?.len)
+    }
+
+    fn fork(&self, state: StateId) -> Result<StateId> {
+        self.inner()?.states.fork(state)
+    }
+
+    fn truncate(&self, state: StateId, len: usize) -> Result<usize> {
+        self.inner()?.states.truncate(&self.gpu, state, len)
+    }
+
+    fn export(&self, state: StateId) -> Result<StateImage> {
+        self.inner()?.states.export(&self.gpu, state)
+    }
+
+    fn import(&self, image: &StateImage) -> Result<StateId> {
+        self.inner()?.states.import(&self.gpu, image)
+    }
+
+    fn state_bytes(&self) -> u64 {
+        self.lock().states.bytes()
+    }
+
+    fn submit(&self, batch: Batch) -> Result<Ticket> {
+        let mut inner = self.inner()?;
+        let submitted = submit::submit(&self.gpu, &self.model, &mut inner, &batch)?;
+        let ticket = Ticket(inner.next_ticket);
+        inner.next_ticket += 1;
+        inner.tickets.insert(ticket, submitted);
+        Ok(ticket)
+    }
+
+    fn select(&self, ticket: Ticket, slot: usize, selection: Selection<'_>) -> Result<()> {
+        let mut inner = self.inner()?;
+        let Inner { tickets, shared, .. } = &mut *inner;
+        let ticket =
+            tickets.get_mut(&ticket).ok_or_else(|| Error::invalid("ticket", format!("{} is over", ticket.0)))?;
+        ticket.select(&self.gpu, &self.model, &mut shared.mask, slot, &selection)
+    }
+
+    fn poll(&self, ticket: Ticket, slot: usize) -> Result<Poll<SlotOutput>> {
+        let mut inner = self.inner()?;
+        // Lets callbacks of finished work run; does not wait.
+        let _ = self.gpu.device.poll(wgpu::PollType::Poll);
+        self.gpu.check()?;
+        let result = inner.ticket(ticket)?.poll(slot);
+        if !matches!(result, Ok(Poll::Pending)) {
+            inner.end_slot(ticket, slot);
+        }
+        result
+    }
+
+    fn discard(&self, ticket: Ticket, slot: usize) {
+        self.lock().end_slot(ticket, slot);
     }
 }

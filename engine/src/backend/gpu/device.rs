@@ -1,0 +1,165 @@
+//! An open device: buffers and pipelines whose failures are typed errors.
+
+use super::{adapter, pair, GpuOptions};
+use crate::error::{Error, Result};
+use lean_shaders::{Binding, Kernel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A compiled variant of a kernel.
+#[derive(Debug)]
+pub struct Pipeline {
+    /// The program.
+    pub program: wgpu::ComputePipeline,
+    /// Of bind group 0.
+    pub layout: wgpu::BindGroupLayout,
+    /// Where it came from.
+    pub kernel: &'static Kernel,
+}
+
+/// A device and its queue.
+pub struct Gpu {
+    /// The device.
+    pub device: wgpu::Device,
+    /// Its only queue.
+    pub queue: wgpu::Queue,
+    /// Limits the device was opened with.
+    pub limits: wgpu::Limits,
+    /// Adapter's name, for people.
+    pub description: String,
+    /// The largest storage binding to use, in bytes; a multiple of 4.
+    pub max_binding: u64,
+    /// The first error that no call was there to return. Every later call returns it.
+    fault: Arc<Mutex<Option<Error>>>,
+}
+
+impl Gpu {
+    /// Opens the adapter that the options ask for, with all the buffer sizes it offers.
+    pub fn open(options: &GpuOptions) -> Result<Self> {
+        pair::block_on(Self::open_async(options))?
+    }
+
+    async fn open_async(options: &GpuOptions) -> Result<Self> {
+        let adapter = adapter::choose(options).await?;
+        let limits = adapter.limits();
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("lean"),
+            required_limits: limits.clone(),
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..Default::default()
+        };
+        let description = adapter::describe(&adapter);
+        let (device, queue) = adapter
+            .request_device(&descriptor)
+            .await
+            .map_err(|e| Error::Device { reason: format!("{description} cannot be opened: {e}") })?;
+        let offered = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
+        let max_binding = options.max_binding.map_or(offered, |lower| lower.min(offered)) / 4 * 4;
+        let fault = watch(&device);
+        Ok(Gpu { device, queue, limits, description, max_binding, fault })
+    }
+
+    /// The error that made the device unusable, if there was one.
+    pub fn check(&self) -> Result<()> {
+        match &*self.fault.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// A buffer of at least `bytes`, zeroed. `what` names it in errors.
+    pub fn buffer(&self, what: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
+        self.check()?;
+        let size = bytes.max(4).next_multiple_of(4);
+        let limit = if usage.contains(wgpu::BufferUsages::STORAGE) { self.max_binding } else { self.limits.max_buffer_size };
+        if size > limit {
+            return Err(Error::OutOfMemory {
+                wanted: size,
+                what: format!("{what}; {} holds at most {limit} bytes in one buffer", self.description),
+            });
+        }
+        let descriptor = wgpu::BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
+        pair::scoped(&self.device, size, what, || self.device.create_buffer(&descriptor))
+    }
+
+    /// A storage buffer that can be filled and copied.
+    pub fn storage(&self, what: &str, bytes: u64) -> Result<wgpu::Buffer> {
+        use wgpu::BufferUsages as U;
+        self.buffer(what, bytes, U::STORAGE | U::COPY_DST | U::COPY_SRC)
+    }
+
+    /// Compiles a kernel with constants.
+    pub fn pipeline(&self, kernel: &'static Kernel, constants: &[(&str, &str)]) -> Result<Arc<Pipeline>> {
+        self.check()?;
+        let source = kernel.source(constants).map_err(|reason| Error::Device { reason })?;
+        pair::scoped(&self.device, 0, kernel.name, || Arc::new(self.compile(kernel, source)))
+    }
+
+    fn compile(&self, kernel: &'static Kernel, source: String) -> Pipeline {
+        let entries: Vec<_> = kernel.bindings.iter().zip(0..).map(|(b, at)| layout_entry(at, *b)).collect();
+        let label = Some(kernel.name);
+        let layout = self
+            .device
+            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+        let whole = self.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+        let source = wgpu::ShaderSource::Wgsl(source.into());
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label, source });
+        let program = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label,
+            layout: Some(&whole),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: Default::default(),
+            cache: None,
+        });
+        Pipeline { program, layout, kernel }
+    }
+}
+
+fn layout_entry(binding: u32, kind: Binding) -> wgpu::BindGroupLayoutEntry {
+    let storage = |read_only| wgpu::BindingType::Buffer {
+        ty: wgpu::BufferBindingType::Storage { read_only },
+        has_dynamic_offset: false,
+        min_binding_size: None,
+    };
+    let ty = match kind {
+        Binding::Uniform { bytes } => wgpu::BindingType::Buffer {
+            ty: wgpu::BufferBindingType::Uniform,
+            has_dynamic_offset: true,
+            min_binding_size: wgpu::BufferSize::new(bytes),
+        },
+        Binding::Read => storage(true),
+        Binding::ReadWrite => storage(false),
+    };
+    wgpu::BindGroupLayoutEntry { binding, visibility: wgpu::ShaderStages::COMPUTE, ty, count: None }
+}
+
+/// Keeps the first error that reaches no scope, and the loss of the device.
+fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<Error>>> {
+    let fault = Arc::new(Mutex::new(None));
+    let keep = |fault: &Mutex<Option<Error>>, error| {
+        fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    };
+    let seen = fault.clone();
+    device.on_uncaptured_error(Arc::new(move |e: wgpu::Error| keep(&seen, typed(&e, 0, "GPU work"))));
+    let seen = fault.clone();
+    device.set_device_lost_callback(move |reason, text| {
+        let reason = format!("{reason:?}: {text}");
+        // A loss explains the errors that it caused.
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Error::DeviceLost { reason });
+    });
+    fault
+}
+
+/// The engine's error for one of wgpu's.
+pub fn typed(error: &wgpu::Error, wanted: u64, what: &str) -> Error {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => Error::OutOfMemory { wanted, what: what.to_string() },
+        wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
+            Error::Device { reason: format!("{what}: {description}") }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Waiting for a device, on targets where a thread may block. The twin of `wasm.rs`.
+
+use super::device::Gpu;
+use crate::error::{Error, Result};
+use std::future::Future;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
+const HANG: Duration = Duration::from_secs(120);
+
+/// Runs a future of wgpu to its end. On native targets they are ready at once or need no waker.
+pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
+    let mut future = std::pin::pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Ok(value);
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Runs `work` and turns what the device refuses meanwhile into an error.
+pub fn scoped<T>(gpu: &wgpu::Device, wanted: u64, what: &str, work: impl FnOnce() -> T) -> Result<T> {
+    let internal = gpu.push_error_scope(wgpu::ErrorFilter::Internal);
+    let validation = gpu.push_error_scope(wgpu::ErrorFilter::Validation);
+    let memory = gpu.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+    let value = work();
+    // Scopes close in the reverse order of their opening, all of them before the first error returns.
+    let errors = [block_on(memory.pop())?, block_on(validation.pop())?, block_on(internal.pop())?];
+    match errors.into_iter().flatten().next() {
+        Some(error) => Err(super::device::typed(&error, wanted, what)),
+        None => Ok(value),
+    }
+}
+
+/// Waits until everything submitted so far has run and its callbacks have been called.
+pub fn wait(gpu: &Gpu) -> Result<()> {
+    let done = gpu.device.poll(wgpu::PollType::Wait { submission_index: None, timeout: Some(HANG) });
+    gpu.check()?;
+    match done {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Error::DeviceLost { reason: format!("no answer for {} s: {e}", HANG.as_secs()) }),
+    }
+}

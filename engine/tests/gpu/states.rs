@@ -1,0 +1,115 @@
+//! States: how the work was cut, forks, cuts and host copies leave no trace in the bits.
+
+use crate::common::*;
+use lean_engine::backend::{Backend, Batch, Input, Logits, PAGE_TOKENS};
+
+const MODELS: [&str; 2] = [LLAMA, LFM2];
+
+#[test]
+fn chunks_and_batches_are_bit_identical_to_one_pass_alone() {
+    for stem in MODELS {
+        let Some(backend) = load(stem) else { return };
+        let (one, two) = (ids(75, 1), ids(41, 2));
+        let alone: Vec<_> = [&one, &two].map(|ids| bits(&run(&backend, backend.new_state().unwrap(), ids))).into();
+        let states = [backend.new_state().unwrap(), backend.new_state().unwrap()];
+        // Different chunk sizes, so that pages begin at different places of the chunks.
+        let chunks: Vec<_> = one.chunks(15).zip(two.chunks(9)).collect();
+        let mut last = None;
+        for (a, b) in chunks {
+            let slots = [a, b].into_iter().zip(states).map(|(ids, state)| {
+                slot(state, Input::Tokens(ids.to_vec()), Logits::Last { read: true })
+            });
+            let ticket = backend.submit(Batch { slots: slots.collect() }).unwrap();
+            last = Some([0, 1].map(|n| bits(&wait(&backend, ticket, n).unwrap().logits.unwrap())));
+        }
+        assert_eq!(last.unwrap().to_vec(), alone, "{stem}");
+    }
+}
+
+#[test]
+fn forks_go_their_own_ways() {
+    for stem in MODELS {
+        let Some(backend) = load(stem) else { return };
+        let prompt = ids(45, 3);
+        let state = backend.new_state().unwrap();
+        run(&backend, state, &prompt);
+        let bytes = backend.state_bytes();
+        let forks = [state, backend.fork(state).unwrap(), backend.fork(state).unwrap()];
+        assert_eq!(backend.state_bytes(), bytes, "{stem}: a fork copies nothing");
+        for round in 0..2u32 {
+            for (n, fork) in forks.into_iter().enumerate() {
+                run(&backend, fork, &ids(7, 10 * round + n as u32));
+            }
+        }
+        for (n, fork) in forks.into_iter().enumerate() {
+            let fresh = backend.new_state().unwrap();
+            let whole = [prompt.clone(), ids(7, n as u32), ids(7, 10 + n as u32)].concat();
+            run(&backend, fresh, &whole);
+            let next = ids(3, 99);
+            assert_eq!(bits(&run(&backend, fork, &next)), bits(&run(&backend, fresh, &next)), "{stem} fork {n}");
+        }
+    }
+}
+
+#[test]
+fn a_host_copy_continues_bit_identically() {
+    for stem in MODELS {
+        let Some(backend) = load(stem) else { return };
+        // Lengths around page boundaries.
+        for len in [0, 1, 2, PAGE_TOKENS - 1, PAGE_TOKENS, PAGE_TOKENS + 1, 3 * PAGE_TOKENS + 5] {
+            let state = backend.new_state().unwrap();
+            if len > 0 {
+                run(&backend, state, &ids(len, 4));
+            }
+            let image = backend.export(state).unwrap();
+            assert_eq!((image.len, image.pages.len()), (len, len.div_ceil(PAGE_TOKENS)));
+            let copy = backend.import(&image).unwrap();
+            let next = ids(PAGE_TOKENS, 5);
+            assert_eq!(bits(&run(&backend, copy, &next)), bits(&run(&backend, state, &next)), "{stem} at {len}");
+            backend.free_state(state);
+            backend.free_state(copy);
+        }
+        // Growing pools move the pages of live states.
+        let state = backend.new_state().unwrap();
+        run(&backend, state, &ids(40, 6));
+        let image = backend.export(state).unwrap();
+        let copies: Vec<_> = (0..20).map(|_| backend.import(&image).unwrap()).collect();
+        let want = bits(&run(&backend, state, &ids(2, 7)));
+        for copy in copies {
+            assert_eq!(bits(&run(&backend, copy, &ids(2, 7))), want, "{stem}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_state_is_as_if_the_rest_had_never_been() {
+    for stem in MODELS {
+        let Some(backend) = load(stem) else { return };
+        let all = ids(100, 8);
+        for len in [0, 1, 31, 32, 33, 64, 70, 96, 99, 100, 120] {
+            let state = backend.new_state().unwrap();
+            run(&backend, state, &all[..50]);
+            run(&backend, state, &all[50..]);
+            let kept = backend.fork(state).unwrap();
+            let reached = backend.truncate(state, len).unwrap();
+            let want = match stem {
+                _ if len >= 100 => 100,
+                LFM2 => len / PAGE_TOKENS * PAGE_TOKENS,
+                _ => len,
+            };
+            assert_eq!((reached, backend.len(state).unwrap()), (want, want), "{stem} cut to {len}");
+            let fresh = backend.new_state().unwrap();
+            if want > 0 {
+                run(&backend, fresh, &all[..want]);
+            }
+            let next = ids(5, 9);
+            assert_eq!(bits(&run(&backend, state, &next)), bits(&run(&backend, fresh, &next)), "{stem} cut to {len}");
+            // The fork still has everything.
+            let whole = backend.new_state().unwrap();
+            run(&backend, whole, &all);
+            assert_eq!(bits(&run(&backend, kept, &next)), bits(&run(&backend, whole, &next)), "{stem} fork of {len}");
+            [state, kept, fresh, whole].map(|s| backend.free_state(s));
+        }
+        assert_eq!(backend.state_bytes(), 0);
+    }
+}
