@@ -26,6 +26,7 @@ const LANES: u32 = 64u;
 const OWNED: u32 = (HEAD_DIM + LANES - 1u) / LANES;
 var<workgroup> query: array<f32, HEAD_DIM>;
 var<workgroup> scores: array<f32, LANES>;
+var<workgroup> weights: array<f32, LANES>;
 
 // First element of a position's key in this kv head.
 fn key_at(first: u32, position: u32, head: u32) -> u32 {
@@ -73,13 +74,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         for (var p = low; p < high; p++) {
             top = max(top, scores[p - chunk]);
         }
+        // Lanes whose key is not seen hold the lowest score, and nobody reads their weight.
+        weights[lane] = exp(max(score - top, -100.0));
+        workgroupBarrier();
         let shrink = exp(max(best - top, -80.0));
         total *= shrink;
         for (var o = 0u; o < OWNED; o++) {
             sum[o] *= shrink;
         }
         for (var p = low; p < high; p++) {
-            let weight = exp(max(scores[p - chunk] - top, -100.0));
+            let weight = weights[p - chunk];
             total += weight;
             let value = key_at(token.table, p, kv_head) + values;
             for (var o = 0u; o < OWNED; o++) {

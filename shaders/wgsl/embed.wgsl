@@ -1,5 +1,6 @@
 // h[t] = weights[ids[t]] * scale, for the ids whose row lies in this piece of the table.
 #import "common/grid.wgsl"
+#import "common/weights.wgsl"
 
 struct EmbedParams {
     tokens: u32,
@@ -31,5 +32,5 @@ fn main(
     if id < params.row_begin || id >= params.row_end {
         return;
     }
-    h[i] = weights[(id - params.row_begin) * params.hidden + i % params.hidden] * params.scale;
+    h[i] = weights[weight_at(id - params.row_begin, i % params.hidden, params.hidden)] * params.scale;
 }

@@ -1,5 +1,8 @@
-// y[t][row_begin + r] = dot(weights[r], x[t]) (+ bias[row_begin + r]), one workgroup a row and four tokens.
-// A token's sum has the same order whatever else is in the batch.
+// y[t][row_begin + r] = dot(weights[r], x[t]) (+ bias[row_begin + r]), one invocation a row and TILE tokens.
+// A token's sum runs over the columns in order, whatever else is in the batch.
+#import "common/weights.wgsl"
+// Tokens of an invocation: 1 for decoding, more reuse each weight for a prefill.
+#const TILE: u32 in 1, 4
 
 struct MatmulParams {
     // Of this piece of the weight.
@@ -20,44 +23,36 @@ struct MatmulParams {
 @group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 
-const LANES: u32 = 64u;
-const TILE: u32 = 4u;
-var<workgroup> partial: array<vec4<f32>, LANES>;
-
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    // Rows fill x, then z; y counts tiles of tokens.
-    let row = group.z * groups.x + group.x;
+    let row = group.x * ROW_TILE + lane;
     if row >= params.rows {
         return;
     }
     let first = group.y * TILE;
     let last = params.tokens - 1u;
-    let x0 = min(first, last) * params.cols;
-    let x1 = min(first + 1u, last) * params.cols;
-    let x2 = min(first + 2u, last) * params.cols;
-    let x3 = min(first + 3u, last) * params.cols;
-    let w = row * params.cols;
-    var sum = vec4<f32>();
-    for (var k = lane; k < params.cols; k += LANES) {
-        sum += weights[w + k] * vec4<f32>(x[x0 + k], x[x1 + k], x[x2 + k], x[x3 + k]);
+    let w = weight_at(row, 0u, params.cols);
+    var sum: array<f32, TILE>;
+    // Tokens beyond the last repeat it; their sums are not written.
+    var from_x: array<u32, TILE>;
+    for (var t = 0u; t < TILE; t++) {
+        from_x[t] = min(first + t, last) * params.cols;
     }
-    partial[lane] = sum;
-    workgroupBarrier();
-    if lane >= TILE || first + lane >= params.tokens {
-        return;
+    for (var k = 0u; k < params.cols; k++) {
+        let weight = weights[w + k * ROW_TILE];
+        for (var t = 0u; t < TILE; t++) {
+            sum[t] += weight * x[from_x[t] + k];
+        }
     }
-    var total = 0.0;
-    for (var i = 0u; i < LANES; i++) {
-        total += partial[i][lane];
+    let at = params.row_begin + row;
+    for (var t = 0u; t < TILE && first + t < params.tokens; t++) {
+        var total = sum[t];
+        if params.has_bias == 1u {
+            total += bias[at];
+        }
+        y[(first + t) * params.stride + at] = total;
     }
-    let out = params.row_begin + row;
-    if params.has_bias == 1u {
-        total += bias[out];
-    }
-    y[(first + lane) * params.stride + out] = total;
 }

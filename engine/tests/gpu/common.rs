@@ -91,20 +91,20 @@ pub fn greedy(params: &SamplerParams) -> Selection<'_> {
     Selection { params, history: &[], random: 0, mask: None }
 }
 
-/// `n` greedy tokens after `ids`, each pass queued before the token that it reads is known here.
-pub fn pipelined(backend: &dyn Backend, state: StateId, ids: &[u32], n: usize) -> Vec<u32> {
+/// `n` greedy tokens, the first of them selected from `ticket`; each pass is queued before the token that it
+/// reads is known here. Returns the output of `ticket` too.
+pub fn pipelined(backend: &dyn Backend, state: StateId, mut ticket: Ticket, n: usize) -> (Vec<u32>, SlotOutput) {
     let params = SamplerParams::default();
-    let mut ticket = submit(backend, state, Input::Tokens(ids.to_vec()), Logits::Last { read: false });
     backend.select(ticket, 0, greedy(&params)).unwrap();
-    let mut tokens = Vec::new();
-    while tokens.len() + 1 < n {
+    let mut outputs = Vec::new();
+    while outputs.len() + 1 < n {
         let next = submit(backend, state, Input::Sampled(ticket, 0), Logits::Last { read: false });
         backend.select(next, 0, greedy(&params)).unwrap();
-        tokens.push(wait(backend, ticket, 0).unwrap().token.unwrap());
+        outputs.push(wait(backend, ticket, 0).unwrap());
         ticket = next;
     }
-    tokens.push(wait(backend, ticket, 0).unwrap().token.unwrap());
-    tokens
+    outputs.push(wait(backend, ticket, 0).unwrap());
+    (outputs.iter().map(|o| o.token.unwrap()).collect(), outputs.remove(0))
 }
 
 /// The bits of logits, for comparisons that mean bit-identical.

@@ -45,7 +45,8 @@ fn check(backend: &dyn Backend, stem: &str) {
     for case in cases(stem) {
         let state = backend.new_state().unwrap();
         let ticket = submit(backend, state, Input::Tokens(case.ids.clone()), Logits::All);
-        let all = wait(backend, ticket, 0).unwrap().logits.unwrap();
+        let (tokens, prompt) = pipelined(backend, state, ticket, case.greedy.len());
+        let all = prompt.logits.unwrap();
         let vocab = all.len() / case.ids.len();
         let last = &all[all.len() - vocab..];
         for (id, reference) in &case.top {
@@ -55,10 +56,6 @@ fn check(backend: &dyn Backend, stem: &str) {
         }
         let positions: Vec<usize> = all.chunks(vocab).map(argmax).collect();
         assert_eq!(positions, case.argmax, "{stem} {}: argmax of the prompt's positions", case.name);
-        backend.free_state(state);
-
-        let state = backend.new_state().unwrap();
-        let tokens = pipelined(backend, state, &case.ids, case.greedy.len());
         assert_eq!(tokens, case.greedy, "{stem} {}: greedy tokens", case.name);
         assert_eq!(backend.len(state).unwrap(), case.ids.len() + case.greedy.len() - 1);
         backend.free_state(state);

@@ -10,6 +10,7 @@ mod matmul;
 mod rms_norm;
 mod rope;
 mod short_conv;
+mod weights;
 
 pub use add::add;
 pub use argmax::{argmax, NONE};
@@ -21,3 +22,4 @@ pub use matmul::matmul;
 pub use rms_norm::rms_norm;
 pub use rope::rope;
 pub use short_conv::short_conv;
+pub use weights::{tiled, weight_at, ROW_TILE};

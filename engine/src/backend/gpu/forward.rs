@@ -121,8 +121,9 @@ impl Model {
             };
             // A binding cannot be left empty: without a bias the weight stands there unread.
             let bias = bias.map_or(&piece.buffer, |b| self.weight(b).vector());
-            let groups = matmul_groups(piece.rows, tokens);
-            pass.dispatch(&self.kernels.matmul, &params, &[&piece.buffer, x, bias, y], groups);
+            let (kernel, tile) = self.kernels.matmul(tokens);
+            let groups = matmul_groups(piece.rows, tokens, tile);
+            pass.dispatch(kernel, &params, &[&piece.buffer, x, bias, y], groups);
         }
     }
 

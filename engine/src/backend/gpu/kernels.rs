@@ -12,11 +12,11 @@ use std::sync::Arc;
 pub struct Kernels {
     pub embed: Arc<Pipeline>,
     pub rms_norm: Arc<Pipeline>,
-    pub matmul: Arc<Pipeline>,
     pub add: Arc<Pipeline>,
     pub argmax: Arc<Pipeline>,
     pub kv_append: Arc<Pipeline>,
     pub short_conv: Arc<Pipeline>,
+    matmul: [Arc<Pipeline>; 2],
     gate: [Arc<Pipeline>; 2],
     rope: [Arc<Pipeline>; 2],
     attention: HashMap<usize, Arc<Pipeline>>,
@@ -36,21 +36,29 @@ impl Kernels {
                 }
             }
         }
-        let two = |kernel, name| -> Result<_> {
-            Ok([gpu.pipeline(kernel, &[(name, "false")])?, gpu.pipeline(kernel, &[(name, "true")])?])
+        let two = |kernel, name, values: [&str; 2]| -> Result<_> {
+            Ok([gpu.pipeline(kernel, &[(name, values[0])])?, gpu.pipeline(kernel, &[(name, values[1])])?])
         };
         Ok(Kernels {
             embed: gpu.pipeline(&shaders::EMBED, &[])?,
             rms_norm: gpu.pipeline(&shaders::RMS_NORM, &[])?,
-            matmul: gpu.pipeline(&shaders::MATMUL, &[])?,
             add: gpu.pipeline(&shaders::ADD, &[])?,
             argmax: gpu.pipeline(&shaders::ARGMAX, &[])?,
             kv_append: gpu.pipeline(&shaders::KV_APPEND, &[page])?,
             short_conv: gpu.pipeline(&shaders::SHORT_CONV, &[page])?,
-            gate: two(&shaders::GATE, "GELU")?,
-            rope: two(&shaders::ROPE, "HALVES")?,
+            matmul: two(&shaders::MATMUL, "TILE", ["1", "4"])?,
+            gate: two(&shaders::GATE, "GELU", ["false", "true"])?,
+            rope: two(&shaders::ROPE, "HALVES", ["false", "true"])?,
             attention,
         })
+    }
+
+    /// The product for a number of tokens, and how many of them an invocation takes.
+    pub fn matmul(&self, tokens: usize) -> (&Arc<Pipeline>, usize) {
+        match tokens {
+            1 => (&self.matmul[0], 1),
+            _ => (&self.matmul[1], 4),
+        }
     }
 
     /// The gate with an activation.

@@ -9,6 +9,8 @@ mod adapter;
 mod device;
 mod forward;
 mod kernels;
+#[cfg(test)]
+mod kernel_tests;
 #[cfg_attr(target_arch = "wasm32", path = "wasm.rs")]
 #[cfg_attr(not(target_arch = "wasm32"), path = "native.rs")]
 mod pair;
@@ -78,7 +80,7 @@ impl GpuBackend {
         let shape = StateShape::new(&plan);
         let states = states::States::new(&gpu, shape.clone())?;
         let weights = weights::upload(&gpu, &plan, weights, progress)?;
-        let weight_bytes = weights.iter().map(|w| (w.rows * w.cols * 4) as u64).sum();
+        let weight_bytes = weights.iter().map(|w| w.bytes).sum();
         let frequencies = forward::Model::frequencies(&plan);
         let inner = Inner {
             states,

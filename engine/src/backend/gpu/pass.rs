@@ -124,8 +124,7 @@ pub fn elementwise(count: usize) -> [u32; 3] {
     flat(count.div_ceil(256))
 }
 
-/// Workgroups of `matmul`: a row and four tokens each.
-pub fn matmul_groups(rows: usize, tokens: usize) -> [u32; 3] {
-    let rows = rows as u32;
-    [rows.min(FOLD), (tokens as u32).div_ceil(4), rows.div_ceil(FOLD)]
+/// Workgroups of `matmul`: a tile of rows and `tile` tokens each.
+pub fn matmul_groups(rows: usize, tokens: usize, tile: usize) -> [u32; 3] {
+    [rows.div_ceil(lean_shaders::twin::ROW_TILE) as u32, tokens.div_ceil(tile) as u32, 1]
 }

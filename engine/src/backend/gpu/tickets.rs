@@ -147,10 +147,11 @@ impl Ticket {
 
     /// A slot's result, if all of it is there.
     pub fn poll(&mut self, slot: usize) -> Result<Poll<SlotOutput>> {
-        if !self.done.is_set()? {
+        let ran = self.done.is_set()?;
+        let state = self.slot(slot)?;
+        if !ran {
             return Ok(Poll::Pending);
         }
-        let state = self.slot(slot)?;
         if state.read.as_ref().map_or(Ok(true), Readback::is_ready)? && state.token.is_ready()? {
             let token = state.token.take()?;
             let logits = match &state.read {
