@@ -394,3 +394,18 @@ fn argmax() {
         assert_eq!(got, chosen, "round {round}");
     }
 }
+
+#[test]
+fn a_lost_device_is_an_error_from_every_call() {
+    let Some(gpu) = open() else { return };
+    gpu.device.destroy();
+    let _ = gpu.device.poll(wgpu::PollType::Poll);
+    let lost = |error: Option<crate::Error>| match error {
+        Some(crate::Error::DeviceLost { .. }) => {}
+        other => panic!("{other:?}"),
+    };
+    lost(gpu.check().err());
+    lost(gpu.storage("test", 16).err());
+    lost(gpu.pipeline(&ADD, &[]).err());
+    lost(Pass::new().submit(&gpu).err());
+}

@@ -124,7 +124,7 @@ pub fn elementwise(count: usize) -> [u32; 3] {
     flat(count.div_ceil(256))
 }
 
-/// Workgroups of `matmul`: a tile of rows and `tile` tokens each.
+/// Workgroups of `matmul`: four tiles of rows and `tile` tokens each.
 pub fn matmul_groups(rows: usize, tokens: usize, tile: usize) -> [u32; 3] {
-    [rows.div_ceil(lean_shaders::twin::ROW_TILE) as u32, tokens.div_ceil(tile) as u32, 1]
+    [rows.div_ceil(4 * lean_shaders::twin::ROW_TILE) as u32, tokens.div_ceil(tile) as u32, 1]
 }
