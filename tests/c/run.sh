@@ -72,21 +72,24 @@ try "header as C99" "$cc" -std=c99 "${warnings[@]}" -c tests/c/header.c -o "$wor
 try "header as C11" "$cc" -std=c11 "${warnings[@]}" -c tests/c/header.c -o "$work/header.o"
 try "header as C++17" "$cxx" -x c++ -std=c++17 "${warnings[@]}" -c tests/c/header.c -o "$work/header.o"
 
-# The README's example, as it stands there.
-sed -n '/^```c$/,/^```$/p' ffi/README.md | sed '1d;$d' >"$work/example.c"
+# The examples of the READMEs, as they stand there. That of the project's own names its model, so it finds it there.
 link=("-L$target/debug" -llean "-Wl,-rpath,$target/debug")
-try "the README's example compiles" "$cc" -std=c99 "${warnings[@]}" "$work/example.c" -o "$work/example" "${link[@]}"
+for readme in README.md ffi/README.md; do
+  sed -n '/^```c$/,/^```$/p' $readme | sed '1d;$d' >"$work/example.c"
+  try "$readme: the example compiles" "$cc" -std=c99 "${warnings[@]}" "$work/example.c" -o "$work/${readme/\//-}.example" "${link[@]}"
+done
 "$cc" -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 "${warnings[@]}" tests/c/main.c tests/c/garbage.c tests/c/values.c \
   tests/c/sessions.c tests/c/limits.c -o "$work/harness" "${link[@]}" -pthread || { fail "the harness compiles"; finish; }
 pass "the harness compiles"
 
-try "the README's example runs" "$work/example" "$tiny"
+try "ffi/README.md: the example runs" "$work/ffi-README.md.example" "$tiny"
 cat "$work/try.log"
 harness "tiny model" test "$tiny"
 harness "tiny model, cut a value in one process" cut "$tiny" "$work/tiny"
 harness "tiny model, continue it in another" resume "$tiny" "$work/tiny"
 if [ -f "$real" ]; then
-  try "the README's example runs on the real model" "$work/example" "$real"
+  ln -s "$(realpath "$real")" "$work/smollm2.gguf"
+  try "README.md: the example runs" bash -c 'cd "$1" && ./README.md.example' _ "$work"
   cat "$work/try.log"
   harness "real model" test "$real"
   harness "real model, cut a value in one process" cut "$real" "$work/real"
