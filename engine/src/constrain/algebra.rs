@@ -25,7 +25,11 @@ pub(super) trait Resolve {
 fn spend(r: &mut dyn Resolve, depth: usize) -> Result<()> {
     *r.steps() += 1;
     if depth > MAX_DEPTH {
-        return Err(Error::ty(r.at(), "allOf", "recursive definitions are composed with each other without end"));
+        return Err(Error::ty(
+            r.at(),
+            "allOf",
+            "recursive definitions are composed with each other without end",
+        ));
     }
     if *r.steps() > MAX_STEPS {
         return Err(Error::ty(r.at(), "schema", "compositions multiply out beyond the limit"));
@@ -205,7 +209,13 @@ fn objects(r: &mut dyn Resolve, a: &Object, b: &Object, depth: usize) -> Result<
 }
 
 /// A node, and everything that an object says of a key that it does not name.
-pub(super) fn meet_clauses(r: &mut dyn Resolve, node: &Node, o: &Object, key: &str, depth: usize) -> Result<Node> {
+pub(super) fn meet_clauses(
+    r: &mut dyn Resolve,
+    node: &Node,
+    o: &Object,
+    key: &str,
+    depth: usize,
+) -> Result<Node> {
     let mut node = node.clone();
     for clause in o.clauses_for(key) {
         node = meet(r, &node, clause, depth + 1)?;
@@ -290,7 +300,8 @@ fn objects_apart(r: &mut dyn Resolve, a: &Object, b: &Object, depth: usize) -> R
     // A key that the other side demands and that this one never writes.
     let closed = !a.is_open();
     for key in &b.required {
-        let named = a.props.contains_key(key) || a.required.contains(key) || a.clauses_for(key).next().is_some();
+        let named =
+            a.props.contains_key(key) || a.required.contains(key) || a.clauses_for(key).next().is_some();
         if (closed && !named) || a.props.get(key).is_some_and(Node::is_never) {
             return Ok(true);
         }

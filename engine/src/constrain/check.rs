@@ -27,6 +27,9 @@ impl Checker {
         jsonschema::options()
             .with_draft(draft)
             .should_validate_formats(true)
+            // Annotations here, in every draft.
+            .without_content_encoding_support("base64")
+            .without_content_media_type_support("application/json")
             .build(&schema)
             .map(|v| Checker::Json(Box::new(v)))
             .map_err(|e| Error::ty(e.instance_path(), "schema", e.to_string()))
@@ -48,8 +51,12 @@ impl Checker {
             Checker::Text { max_chars: Some(max) } if text.chars().count() as u64 > *max => {
                 wrong(format!("the text is longer than {max} characters"))
             }
-            Checker::Regex(pattern) if !pattern.matches(text) => wrong(format!("the text does not match {pattern:?}")),
-            Checker::Choice(list) if !list.iter().any(|s| s == text) => wrong("the text is none of the choices".into()),
+            Checker::Regex(pattern) if !pattern.matches(text) => {
+                wrong(format!("the text does not match {pattern:?}"))
+            }
+            Checker::Choice(list) if !list.iter().any(|s| s == text) => {
+                wrong("the text is none of the choices".into())
+            }
             _ => Ok(Value::String(text.to_string())),
         }
     }

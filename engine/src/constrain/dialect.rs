@@ -49,8 +49,12 @@ impl Dialect {
 pub(super) fn detect(root: &Value) -> Dialect {
     let named = root.get("$schema").and_then(Value::as_str).unwrap_or("");
     for (part, dialect) in [
-        ("draft-04", Dialect::Draft4), ("draft-03", Dialect::Draft4), ("draft-06", Dialect::Draft6),
-        ("draft-07", Dialect::Draft7), ("2019-09", Dialect::Draft2019), ("2020-12", Dialect::Draft2020),
+        ("draft-04", Dialect::Draft4),
+        ("draft-03", Dialect::Draft4),
+        ("draft-06", Dialect::Draft6),
+        ("draft-07", Dialect::Draft7),
+        ("2019-09", Dialect::Draft2019),
+        ("2020-12", Dialect::Draft2020),
     ] {
         if named.contains(part) {
             return dialect;
@@ -89,7 +93,11 @@ pub(super) fn check_size(root: &Value) -> Result<()> {
             return Err(Error::ty("", "schema", format!("nested deeper than {MAX_DEPTH}")));
         }
         if values > MAX_VALUES || text > MAX_TEXT {
-            return Err(Error::ty("", "schema", format!("larger than {MAX_VALUES} values or {MAX_TEXT} bytes")));
+            return Err(Error::ty(
+                "",
+                "schema",
+                format!("larger than {MAX_VALUES} values or {MAX_TEXT} bytes"),
+            ));
         }
     }
     Ok(())
@@ -150,7 +158,8 @@ pub(super) fn base_of(root: &Value, at: &str, dialect: Dialect) -> String {
     let mut end = at.len();
     loop {
         let here = &at[..end];
-        let opens = pointer::get(root, here).and_then(Value::as_object).is_some_and(|m| opens_resource(m, dialect));
+        let opens =
+            pointer::get(root, here).and_then(Value::as_object).is_some_and(|m| opens_resource(m, dialect));
         if opens || here.is_empty() {
             return here.to_string();
         }
@@ -168,10 +177,15 @@ pub(super) fn kind_of(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",
         "minLength" | "maxLength" | "pattern" | "format" => "string",
-        "items" | "prefixItems" | "additionalItems" | "minItems" | "maxItems" | "uniqueItems" | "contains"
-        | "minContains" | "maxContains" => "array",
-        "properties" | "patternProperties" | "additionalProperties" | "required" | "minProperties"
-        | "maxProperties" | "propertyNames" => "object",
+        "items" | "prefixItems" | "additionalItems" | "minItems" | "maxItems" | "uniqueItems"
+        | "contains" | "minContains" | "maxContains" => "array",
+        "properties"
+        | "patternProperties"
+        | "additionalProperties"
+        | "required"
+        | "minProperties"
+        | "maxProperties"
+        | "propertyNames" => "object",
         _ => return None,
     })
 }
@@ -180,10 +194,29 @@ pub(super) fn kind_of(keyword: &str) -> Option<&'static str> {
 pub(super) fn is_annotation(keyword: &str) -> bool {
     matches!(
         keyword,
-        "title" | "description" | "default" | "example" | "examples" | "$comment" | "readOnly" | "writeOnly"
-            | "deprecated" | "contentMediaType" | "contentEncoding" | "contentSchema" | "$schema" | "$id" | "id"
-            | "$anchor" | "$defs" | "definitions" | "$vocabulary" | "$dynamicAnchor" | "$recursiveAnchor"
-            | "unevaluatedItems" | "unevaluatedProperties"
+        "title"
+            | "description"
+            | "default"
+            | "example"
+            | "examples"
+            | "$comment"
+            | "readOnly"
+            | "writeOnly"
+            | "deprecated"
+            | "contentMediaType"
+            | "contentEncoding"
+            | "contentSchema"
+            | "$schema"
+            | "$id"
+            | "id"
+            | "$anchor"
+            | "$defs"
+            | "definitions"
+            | "$vocabulary"
+            | "$dynamicAnchor"
+            | "$recursiveAnchor"
+            | "unevaluatedItems"
+            | "unevaluatedProperties"
     )
 }
 

@@ -23,7 +23,13 @@ pub(super) fn emit(defs: &[Low]) -> Result<Emitted> {
     if !finite[0] {
         return Err(Error::ty("", "schema", "no finite value satisfies it"));
     }
-    let mut emitter = Emitter { finite, rules: Rules::new()?, symbols: vec![None; defs.len()], any: None, open_keys: false };
+    let mut emitter = Emitter {
+        finite,
+        rules: Rules::new()?,
+        symbols: vec![None; defs.len()],
+        any: None,
+        open_keys: false,
+    };
     let mut todo = vec![0];
     let root = emitter.definition(0, &mut todo)?;
     while let Some(def) = todo.pop() {
@@ -173,7 +179,11 @@ impl Emitter {
         let more = self.rules.seq(vec![comma, item])?;
         let more = self.rules.repeat(more, min.saturating_sub(1), max.map(|m| m - 1))?;
         let some = self.rules.seq(vec![item, more])?;
-        if min == 0 { self.rules.optional(some) } else { Ok(some) }
+        if min == 0 {
+            self.rules.optional(some)
+        } else {
+            Ok(some)
+        }
     }
 
     fn array(&mut self, a: &LowArray, todo: &mut Vec<DefId>) -> Result<Option<Sym>> {
@@ -226,7 +236,8 @@ impl Emitter {
         let mut pairs = Vec::new();
         for (key, value) in &o.rest {
             let Some(value) = self.low(value, todo)? else { continue };
-            let key = self.rules.lexeme(RegexAst::Concat(vec![key.clone(), RegexAst::Literal(":".into())]))?;
+            let key =
+                self.rules.lexeme(RegexAst::Concat(vec![key.clone(), RegexAst::Literal(":".into())]))?;
             pairs.push(self.rules.seq(vec![key, value])?);
         }
         self.open_keys |= !pairs.is_empty();
@@ -238,7 +249,13 @@ impl Emitter {
 
     /// Fields in order, then unnamed pairs. A state is the next field and the number of properties so far,
     /// counted only as far as it matters: up to `max`, or up to `min` (at least 1, for the comma).
-    fn fields(&mut self, fields: &[(Sym, bool)], pair: Option<Sym>, min: u64, max: Option<u64>) -> Result<Option<Sym>> {
+    fn fields(
+        &mut self,
+        fields: &[(Sym, bool)],
+        pair: Option<Sym>,
+        min: u64,
+        max: Option<u64>,
+    ) -> Result<Option<Sym>> {
         // More properties than there are fields come from unnamed pairs only, which are counted apart.
         let n = fields.len() as u64;
         let top = max.unwrap_or(min.max(1)).min(n.max(1));

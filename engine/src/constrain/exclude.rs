@@ -73,7 +73,11 @@ fn subtract(r: &mut dyn Resolve, mut arms: Vec<Arm>, e: &Exclusion) -> Result<Ve
 
 /// The values of an arm that are not in another.
 fn subtract_arm(
-    r: &mut dyn Resolve, arm: &Arm, other: &Arm, e: &Exclusion, out: &mut Vec<Arm>,
+    r: &mut dyn Resolve,
+    arm: &Arm,
+    other: &Arm,
+    e: &Exclusion,
+    out: &mut Vec<Arm>,
 ) -> Result<()> {
     let plain = Arm { kind: other.kind.clone(), implied: false, not: Vec::new() };
     if algebra::apart(r, arm, &Node::Union(vec![plain]), 0)? {
@@ -116,7 +120,11 @@ fn subtract_arm(
 fn subtract_numbers(a: &Numbers, b: &Numbers, e: &Exclusion) -> Result<Vec<Numbers>> {
     if let Some(list) = &a.literals {
         let left: Vec<Decimal> = list.iter().filter(|d| !b.contains(d)).cloned().collect();
-        return Ok(if left.is_empty() { vec![] } else { vec![Numbers { literals: Some(left), ..Default::default() }] });
+        return Ok(if left.is_empty() {
+            vec![]
+        } else {
+            vec![Numbers { literals: Some(left), ..Default::default() }]
+        });
     }
     if let Some(list) = &b.literals {
         let mut left = a.clone();
@@ -146,7 +154,11 @@ fn subtract_numbers(a: &Numbers, b: &Numbers, e: &Exclusion) -> Result<Vec<Numbe
 fn subtract_strings(a: &Strings, b: &Strings) -> Vec<Strings> {
     if let Some(list) = &a.literals {
         let left: Vec<String> = list.iter().filter(|s| !b.contains(s)).cloned().collect();
-        return if left.is_empty() { vec![] } else { vec![Strings { literals: Some(left), ..Default::default() }] };
+        return if left.is_empty() {
+            vec![]
+        } else {
+            vec![Strings { literals: Some(left), ..Default::default() }]
+        };
     }
     let mut left = a.clone();
     // One complement says it all.

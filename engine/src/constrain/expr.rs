@@ -56,7 +56,9 @@ fn object(map: &Map<String, Value>, at: &str, depth: usize) -> Result<Value> {
     for (key, expr) in map {
         let inner = format!("{at}/{}", pointer::escape(key));
         match key.as_str() {
-            "..." => return Err(Error::ty(inner, key, "spreading is not supported; write the properties out")),
+            "..." => {
+                return Err(Error::ty(inner, key, "spreading is not supported; write the properties out"))
+            }
             "+" if expr == "reject" => continue,
             "+" => return Err(Error::ty(inner, key, "undeclared keys are always rejected")),
             "[string]" => {
@@ -96,9 +98,19 @@ fn tuple(items: &[Value], at: &str, depth: usize) -> Result<Value> {
         if item == "..." {
             let last = items.get(i + 1).filter(|_| i + 2 == items.len());
             let schema = last.map(|e| value(e, &format!("{at}/{}", i + 1), depth + 1)).transpose()?;
-            match schema.as_ref().and_then(|s| s.get("items")).filter(|_| schema.as_ref().is_some_and(is_plain_array)) {
+            match schema
+                .as_ref()
+                .and_then(|s| s.get("items"))
+                .filter(|_| schema.as_ref().is_some_and(is_plain_array))
+            {
                 Some(items) => rest = items.clone(),
-                None => return Err(Error::ty(inner, "...", "one array without bounds follows, and nothing after it")),
+                None => {
+                    return Err(Error::ty(
+                        inner,
+                        "...",
+                        "one array without bounds follows, and nothing after it",
+                    ))
+                }
             }
             break;
         }
@@ -128,5 +140,7 @@ fn tuple(items: &[Value], at: &str, depth: usize) -> Result<Value> {
 }
 
 fn is_plain_array(schema: &Value) -> bool {
-    schema.get("minItems").is_none() && schema.get("maxItems").is_none() && schema.get("prefixItems").is_none()
+    schema.get("minItems").is_none()
+        && schema.get("maxItems").is_none()
+        && schema.get("prefixItems").is_none()
 }

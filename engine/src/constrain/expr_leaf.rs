@@ -70,7 +70,9 @@ impl Parser {
     fn fail<T>(&self, at: usize, reason: impl Into<String>) -> Parsed<T> {
         let found = match self.chars.get(at) {
             None => "end".to_string(),
-            Some(c) if is_word(*c) => self.chars[at..].iter().take_while(|c| is_word(**c) || **c == '.').take(40).collect(),
+            Some(c) if is_word(*c) => {
+                self.chars[at..].iter().take_while(|c| is_word(**c) || **c == '.').take(40).collect()
+            }
             Some(c) => c.to_string(),
         };
         Err(LeafError { character: at + 1, found, reason: reason.into() })
@@ -222,7 +224,9 @@ impl Parser {
         }
         let step = self.limit()?;
         match schema.as_object_mut().filter(|m| kind(m) == Some("number")) {
-            Some(_) if step.as_f64().is_none_or(|s| s <= 0.0) => self.fail(at, "a divisor is greater than zero"),
+            Some(_) if step.as_f64().is_none_or(|s| s <= 0.0) => {
+                self.fail(at, "a divisor is greater than zero")
+            }
             Some(map) => {
                 map.insert("multipleOf".into(), Value::Number(step));
                 Ok(())
@@ -262,7 +266,13 @@ impl Parser {
         Ok(())
     }
 
-    fn number_bound(&self, map: &mut Map<String, Value>, c: Comparator, limit: &Number, at: usize) -> Parsed<()> {
+    fn number_bound(
+        &self,
+        map: &mut Map<String, Value>,
+        c: Comparator,
+        limit: &Number,
+        at: usize,
+    ) -> Parsed<()> {
         let keys: &[&str] = match c {
             Comparator::Less => &["exclusiveMaximum"],
             Comparator::LessOrEqual => &["maximum"],
@@ -441,7 +451,9 @@ fn keyword(word: &str) -> Result<Value, String> {
         "false" => json!({ "const": false }),
         "unknown" | "any" => json!({}),
         "number.integer" => json!({ "type": "integer" }),
-        "number.safe" => json!({ "type": "number", "minimum": -9007199254740991i64, "maximum": 9007199254740991i64 }),
+        "number.safe" => {
+            json!({ "type": "number", "minimum": -9007199254740991i64, "maximum": 9007199254740991i64 })
+        }
         "string.email" => format("email"),
         "string.url" => format("uri"),
         "string.uuid" => format("uuid"),
@@ -460,12 +472,17 @@ fn keyword(word: &str) -> Result<Value, String> {
         "undefined" | "bigint" | "symbol" | "Date" | "never" | "Function" | "void" => {
             return Err(format!("{word} has no values in JSON"));
         }
-        _ => match word.split_once('.') {
-            Some(("string", v)) if v.strip_prefix("uuid.v").is_some_and(|n| ["1", "2", "3", "4", "5", "6", "7", "8"].contains(&n)) => {
-                let version = &v[6..];
-                pattern(&format!("^[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}$"))
+        _ => {
+            match word.split_once('.') {
+                Some(("string", v))
+                    if v.strip_prefix("uuid.v")
+                        .is_some_and(|n| ["1", "2", "3", "4", "5", "6", "7", "8"].contains(&n)) =>
+                {
+                    let version = &v[6..];
+                    pattern(&format!("^[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}$"))
+                }
+                _ => return Err("there is no such type".to_string()),
             }
-            _ => return Err("there is no such type".to_string()),
-        },
+        }
     })
 }

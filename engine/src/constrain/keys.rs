@@ -104,7 +104,8 @@ impl Around for Ahead<'_> {
         if !self.entered.is_empty() {
             return self.entered.add(key);
         }
-        let known = matches!(self.below.last(), Some(Some(keys)) if keys.contains(&key)) || self.added.contains(&key);
+        let known =
+            matches!(self.below.last(), Some(Some(keys)) if keys.contains(&key)) || self.added.contains(&key);
         self.added.push(key);
         !known
     }
@@ -177,11 +178,21 @@ mod tests {
     #[test]
     fn repeated_keys_are_seen_wherever_they_end() {
         for (before, bytes, want) in [
-            ("{\"a\":1", ",\"a\":", false), ("{\"a\":1", ",\"b\":", true), ("{\"a\":1,\"", "a\"", false),
-            ("{\"a\":1,\"", "a", true), ("{\"a\":1,\"a", "\":2", false), ("{\"a\":1,\"a", "b\":2", true),
-            ("{\"a\":{\"a\":1", "},\"a\"", false), ("{\"a\":{\"a\":1", "},\"b\"", true), ("{\"a\":[{\"a\":1", "},{\"a\"", true),
-            ("{\"a\":\"", "x\",\"a\":", false), ("{\"a\":\"x\\", "\",\"a\":", true), ("{\"\\n\":1,\"", "\\u000a\"", false),
-            ("", "{\"a\":1,\"a\":", false), ("[{\"a\":1}", ",{\"a\":1}", true), ("{\"a\":{}", ",\"a\":", false),
+            ("{\"a\":1", ",\"a\":", false),
+            ("{\"a\":1", ",\"b\":", true),
+            ("{\"a\":1,\"", "a\"", false),
+            ("{\"a\":1,\"", "a", true),
+            ("{\"a\":1,\"a", "\":2", false),
+            ("{\"a\":1,\"a", "b\":2", true),
+            ("{\"a\":{\"a\":1", "},\"a\"", false),
+            ("{\"a\":{\"a\":1", "},\"b\"", true),
+            ("{\"a\":[{\"a\":1", "},{\"a\"", true),
+            ("{\"a\":\"", "x\",\"a\":", false),
+            ("{\"a\":\"x\\", "\",\"a\":", true),
+            ("{\"\\n\":1,\"", "\\u000a\"", false),
+            ("", "{\"a\":1,\"a\":", false),
+            ("[{\"a\":1}", ",{\"a\":1}", true),
+            ("{\"a\":{}", ",\"a\":", false),
         ] {
             let mut keys = Keys::default();
             keys.advance(before.as_bytes());

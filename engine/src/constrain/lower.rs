@@ -158,7 +158,11 @@ impl Lowering<'_> {
             // A few possible names are optional properties: each comes once at most, and none runs out.
             match few_keys(&key) {
                 Some(names) => {
-                    fields.extend(names.into_iter().map(|key| Field { key, value: value.clone(), required: false }));
+                    fields.extend(names.into_iter().map(|key| Field {
+                        key,
+                        value: value.clone(),
+                        required: false,
+                    }));
                 }
                 None => rest.push((key, value)),
             }
@@ -200,7 +204,11 @@ fn non_empty(ast: RegexAst, what: &str) -> Result<Option<RegexAst>> {
     match pattern::is_empty(&ast) {
         Some(true) => Ok(None),
         Some(false) => Ok(Some(ast)),
-        None => Err(Error::ty("", "pattern", format!("whether {what} can satisfy the rules takes too long to find out"))),
+        None => Err(Error::ty(
+            "",
+            "pattern",
+            format!("whether {what} can satisfy the rules takes too long to find out"),
+        )),
     }
 }
 
@@ -224,7 +232,11 @@ fn quoted(s: &Strings) -> RegexAst {
     let positive = Strings { except: Vec::new(), ..s.clone() };
     let mut all = vec![quote(algebra::string_language(&positive))];
     all.extend(s.except.iter().map(|p| not(quote_pattern(p))));
-    if all.len() == 1 { all.remove(0) } else { RegexAst::And(all) }
+    if all.len() == 1 {
+        all.remove(0)
+    } else {
+        RegexAst::And(all)
+    }
 }
 
 /// A pattern's complement may be among its parts, and the complement of a quoted text is not quoted text.
@@ -250,7 +262,11 @@ fn key_language(keys: &[(Keys, bool)], taken: &[&String]) -> RegexAst {
     if !taken.is_empty() {
         all.push(not(names(taken.iter().copied())));
     }
-    if all.len() == 1 { all.remove(0) } else { RegexAst::And(all) }
+    if all.len() == 1 {
+        all.remove(0)
+    } else {
+        RegexAst::And(all)
+    }
 }
 
 /// All keys of a language, if they are few.

@@ -22,6 +22,7 @@ mod matcher;
 mod node;
 mod numbers;
 mod pattern;
+mod pattern_parser;
 mod pointer;
 mod read;
 mod read_kinds;
@@ -37,6 +38,7 @@ pub use vocabulary::Vocabulary;
 use crate::error::{Error, Result};
 use check::Checker;
 use emit::Emitted;
+use llguidance::derivre::RegexAst;
 use pattern::Pattern;
 use serde_json::{json, Value};
 use std::fmt;
@@ -226,7 +228,11 @@ fn compile(schema: Value) -> Result<Compiled> {
 
 fn choice(list: &[String]) -> Result<Compiled> {
     if list.is_empty() || list.len() > MAX_CHOICES {
-        return Err(Error::ty("choice", "choice", format!("there are 1 to {MAX_CHOICES} strings to choose from")));
+        return Err(Error::ty(
+            "choice",
+            "choice",
+            format!("there are 1 to {MAX_CHOICES} strings to choose from"),
+        ));
     }
     let mut distinct: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();
@@ -235,9 +241,7 @@ fn choice(list: &[String]) -> Result<Compiled> {
             distinct.push(option.clone());
         }
     }
-    let ast = llguidance::derivre::RegexAst::Or(
-        distinct.iter().map(|s| llguidance::derivre::RegexAst::Literal(s.clone())).collect(),
-    );
+    let ast = RegexAst::Or(distinct.iter().map(|s| RegexAst::Literal(s.clone())).collect());
     let schema = json!({ "type": "string", "enum": distinct });
     Ok((schema, Vec::new(), emit::emit_text(ast)?, Checker::Choice(distinct)))
 }

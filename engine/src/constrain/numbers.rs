@@ -165,7 +165,13 @@ fn below(d: &Decimal, strict: bool) -> RegexAst {
 
 /// Every notation without exponent of one number.
 fn equal(d: &Decimal) -> RegexAst {
-    let sign = if d.is_zero() { "-?" } else if d.negative { "-" } else { "" };
+    let sign = if d.is_zero() {
+        "-?"
+    } else if d.negative {
+        "-"
+    } else {
+        ""
+    };
     rx(match d.frac.as_str() {
         "" => format!("{sign}{}(\\.0+)?", d.int),
         frac => format!("{sign}{}\\.{frac}0*", d.int),
@@ -175,7 +181,8 @@ fn equal(d: &Decimal) -> RegexAst {
 /// Integral multiples of a step.
 fn multiple(step: &Decimal) -> Result<RegexAst, String> {
     let scale = step.frac.len() as u32;
-    let coef = format!("{}{}", step.int, step.frac).parse::<u64>().ok().filter(|_| scale <= MAX_STEP_DECIMALS);
+    let coef =
+        format!("{}{}", step.int, step.frac).parse::<u64>().ok().filter(|_| scale <= MAX_STEP_DECIMALS);
     let Some(coef) = coef else { return Err(step_limit()) };
     // With k decimals, N * 10^-k is a multiple of coef * 10^-scale if N is one of coef / gcd(coef, 10^(scale-k)).
     let mut ways = Vec::new();
@@ -210,7 +217,11 @@ fn step_limit() -> String {
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
+    }
 }
 
 #[cfg(test)]
@@ -235,7 +246,21 @@ mod tests {
     /// Numbers in every notation that could go wrong, compared with exact decimal arithmetic.
     #[test]
     fn bounds_agree_with_arithmetic() {
-        let bounds = ["0", "1", "-1", "9", "10", "-10", "0.5", "-0.5", "1.25", "-1.25", "99.9", "100", "9007199254740993"];
+        let bounds = [
+            "0",
+            "1",
+            "-1",
+            "9",
+            "10",
+            "-10",
+            "0.5",
+            "-0.5",
+            "1.25",
+            "-1.25",
+            "99.9",
+            "100",
+            "9007199254740993",
+        ];
         let mut samples: Vec<String> = Vec::new();
         for i in -12..=12 {
             for f in ["", ".0", ".2", ".25", ".250", ".5", ".50", ".51", ".9", ".99"] {
@@ -243,8 +268,22 @@ mod tests {
                 samples.push(format!("-0{f}"));
             }
         }
-        samples.extend(["99", "99.8", "99.90", "99.91", "100", "100.0", "101", "999", "9007199254740992",
-            "9007199254740993", "9007199254740994"].map(String::from));
+        samples.extend(
+            [
+                "99",
+                "99.8",
+                "99.90",
+                "99.91",
+                "100",
+                "100.0",
+                "101",
+                "999",
+                "9007199254740992",
+                "9007199254740993",
+                "9007199254740994",
+            ]
+            .map(String::from),
+        );
         for lo in bounds {
             for exclusive in [false, true] {
                 let min = Numbers { min: bound(lo, exclusive), ..Default::default() };
@@ -265,7 +304,10 @@ mod tests {
     fn steps_agree_with_arithmetic() {
         for step in ["1", "5", "7", "0.1", "0.25", "2.5", "100", "300", "0.05"] {
             let n = Numbers { multiples: vec![d(step)], ..Default::default() };
-            for s in ["0", "1", "5", "-5", "7", "7.0", "35.00", "0.1", "0.25", "0.250", "0.3", "2.5", "10", "-10", "100", "600", "900.0", "1000", "0.05", "0.5", "14.1"] {
+            for s in [
+                "0", "1", "5", "-5", "7", "7.0", "35.00", "0.1", "0.25", "0.250", "0.3", "2.5", "10", "-10",
+                "100", "600", "900.0", "1000", "0.05", "0.5", "14.1",
+            ] {
                 assert_eq!(accepts(&n, s), n.contains(&d(s)), "{s} % {step}");
             }
         }
@@ -276,10 +318,21 @@ mod tests {
         let any = Numbers::default();
         let int = Numbers { integer: true, ..Default::default() };
         for (n, text, want) in [
-            (&any, "12345678901234567", true), (&any, "123456789012345678", false), (&any, "0.1234567890123456", true),
-            (&any, "0.12345678901234567", false), (&any, "-1.5e-10", true), (&any, "1e100", false), (&any, "01", false),
-            (&any, ".5", false), (&any, "5.", false), (&any, "-", false), (&int, "0", true), (&int, "-0", false),
-            (&int, "-12345678901234567", true), (&int, "1.0", false), (&int, "1e3", false),
+            (&any, "12345678901234567", true),
+            (&any, "123456789012345678", false),
+            (&any, "0.1234567890123456", true),
+            (&any, "0.12345678901234567", false),
+            (&any, "-1.5e-10", true),
+            (&any, "1e100", false),
+            (&any, "01", false),
+            (&any, ".5", false),
+            (&any, "5.", false),
+            (&any, "-", false),
+            (&int, "0", true),
+            (&int, "-0", false),
+            (&int, "-12345678901234567", true),
+            (&int, "1.0", false),
+            (&int, "1e3", false),
         ] {
             assert_eq!(accepts(n, text), want, "{text}");
         }
@@ -294,7 +347,9 @@ mod tests {
     #[test]
     fn numbers_left_out_are_left_out_in_every_notation() {
         let n = Numbers { except: vec![d("1.5"), d("0")], ..Default::default() };
-        for (s, want) in [("1.5", false), ("1.500", false), ("-1.5", true), ("0", false), ("-0.0", false), ("2", true)] {
+        for (s, want) in
+            [("1.5", false), ("1.500", false), ("-1.5", true), ("0", false), ("-0.0", false), ("2", true)]
+        {
             assert_eq!(accepts(&n, s), want, "{s}");
         }
     }

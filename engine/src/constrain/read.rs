@@ -86,7 +86,8 @@ pub(super) fn read(root: &Value) -> Result<Graph> {
         next += 1;
     }
     reader.refuse_cycles()?;
-    let defs = reader.defs.into_iter().filter_map(|d| if let Def::Read(n) = d { Some(n) } else { None }).collect();
+    let defs =
+        reader.defs.into_iter().filter_map(|d| if let Def::Read(n) = d { Some(n) } else { None }).collect();
     Ok(Graph { defs, warnings: reader.warnings, steps: reader.steps })
 }
 
@@ -95,7 +96,9 @@ impl Resolve for Reader<'_> {
         match &self.defs[def] {
             Def::Read(node) => Ok(node.clone()),
             Def::Reading => Err(Error::ty(
-                self.reading.as_str(), "$ref", "a definition is composed with itself while it is being defined",
+                self.reading.as_str(),
+                "$ref",
+                "a definition is composed with itself while it is being defined",
             )),
             Def::Unread(at) => {
                 let at = at.clone();
@@ -103,7 +106,8 @@ impl Resolve for Reader<'_> {
                     return Err(Error::ty(at, "$ref", "there is no such schema"));
                 };
                 self.defs[def] = Def::Reading;
-                let place = Place { base: dialect::base_of(self.root, &at, self.dialect), at, owner: Some(def) };
+                let place =
+                    Place { base: dialect::base_of(self.root, &at, self.dialect), at, owner: Some(def) };
                 let node = self.schema(schema, &place)?;
                 self.defs[def] = Def::Read(node.clone());
                 Ok(node)
@@ -181,7 +185,11 @@ impl<'a> Reader<'a> {
 
     /// A keyword that says something about the whole value through other schemas, or nothing at all.
     fn applicator(
-        &mut self, keyword: &str, value: &'a Value, map: &'a Map<String, Value>, place: &Place,
+        &mut self,
+        keyword: &str,
+        value: &'a Value,
+        map: &'a Map<String, Value>,
+        place: &Place,
     ) -> Result<Option<Node>> {
         Ok(Some(match keyword {
             "$ref" => self.reference(map, place)?,
@@ -204,7 +212,9 @@ impl<'a> Reader<'a> {
                 Node::Any.excluding(exclusion(node, place, "not"))
             }
             "if" => self.conditional(value, map, place)?,
-            "dependentRequired" | "dependentSchemas" | "dependencies" => self.dependencies(keyword, value, place)?,
+            "dependentRequired" | "dependentSchemas" | "dependencies" => {
+                self.dependencies(keyword, value, place)?
+            }
             "then" | "else" => return Ok(None),
             _ => {
                 if let Some(reason) = dialect::refused(keyword, value) {
@@ -230,7 +240,8 @@ impl<'a> Reader<'a> {
         let branches = self.list("oneOf", value, place)?;
         let exclusions: Vec<Exclusion> =
             branches.iter().map(|b| exclusion(b.clone(), &place.same("oneOf"), "oneOf")).collect();
-        let others = |i: usize| exclusions.iter().enumerate().filter(move |(j, _)| *j != i).map(|(_, e)| e.clone());
+        let others =
+            |i: usize| exclusions.iter().enumerate().filter(move |(j, _)| *j != i).map(|(_, e)| e.clone());
         let nodes = branches.into_iter().enumerate().map(|(i, branch)| {
             let mut arms = branch.into_arms();
             for arm in &mut arms {
@@ -294,7 +305,8 @@ impl<'a> Reader<'a> {
         };
         let target = self.target(reference, &place.base);
         let Some(at) = target.filter(|at| pointer::get(self.root, at).is_some()) else {
-            let reason = format!("{reference:?} is not inside this schema; references to elsewhere are not followed");
+            let reason =
+                format!("{reference:?} is not inside this schema; references to elsewhere are not followed");
             return Err(Error::ty(&place.at, "$ref", reason));
         };
         let def = self.define(at)?;
@@ -337,8 +349,16 @@ impl<'a> Reader<'a> {
             while let Some((node, edges)) = stack.last_mut() {
                 match edges.next() {
                     Some(&to) if marks[to] == Mark::Open => {
-                        let at = self.by_pointer.iter().find(|(_, id)| **id == to).map_or("", |(at, _)| at.as_str());
-                        return Err(Error::ty(at, "$ref", "the schema refers to itself for one and the same value"));
+                        let at = self
+                            .by_pointer
+                            .iter()
+                            .find(|(_, id)| **id == to)
+                            .map_or("", |(at, _)| at.as_str());
+                        return Err(Error::ty(
+                            at,
+                            "$ref",
+                            "the schema refers to itself for one and the same value",
+                        ));
                     }
                     Some(&to) if marks[to] == Mark::New => {
                         marks[to] = Mark::Open;
@@ -371,7 +391,8 @@ fn object_arm(object: Object) -> Arm {
 
 /// An object if it is one; every other kind as it is.
 fn implied_object(object: Object) -> Node {
-    let mut arms: Vec<Arm> = Node::all_kinds().into_iter().filter(|a| !matches!(a.kind, Kind::Object(_))).collect();
+    let mut arms: Vec<Arm> =
+        Node::all_kinds().into_iter().filter(|a| !matches!(a.kind, Kind::Object(_))).collect();
     arms.push(object_arm(object));
     Node::Union(arms)
 }

@@ -8,6 +8,7 @@ use super::node::*;
 use super::pattern::Pattern;
 use super::read::{bad, Place, Reader};
 use crate::error::{Error, Result};
+use llguidance::derivre::RegexAst;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -21,15 +22,21 @@ impl<'a> Reader<'a> {
     pub(super) fn kinds(&mut self, map: &'a Keywords, place: &Place) -> Result<Node> {
         let types = types(map, place)?;
         let stated = |kind: &str| match &types {
-            Some(list) => list.iter().any(|t| *t == kind || (kind == "number" && *t == "integer")).then_some(false),
+            Some(list) => {
+                list.iter().any(|t| *t == kind || (kind == "number" && *t == "integer")).then_some(false)
+            }
             None => Some(!map.keys().any(|k| dialect::kind_of(k) == Some(kind))),
         };
         // Without `type`, the kinds that other keywords speak of are meant, and the rest is merely allowed.
         let nothing_said = types.is_none() && !KINDS.iter().any(|k| stated(k) == Some(false));
         let integer = types.as_ref().is_some_and(|t| t.contains(&"integer") && !t.contains(&"number"));
         let mut arms = Vec::new();
-        let mut push = |kind: Kind, implied: bool| arms.push(Arm { kind, implied: implied || nothing_said, not: vec![] });
-        for kind in types.clone().unwrap_or_else(|| KINDS.iter().copied().filter(|k| *k != "integer").collect()) {
+        let mut push = |kind: Kind, implied: bool| {
+            arms.push(Arm { kind, implied: implied || nothing_said, not: vec![] })
+        };
+        for kind in
+            types.clone().unwrap_or_else(|| KINDS.iter().copied().filter(|k| *k != "integer").collect())
+        {
             let Some(implied) = stated(if kind == "integer" { "number" } else { kind }) else { continue };
             match kind {
                 "null" => push(Kind::Null, implied),
@@ -111,7 +118,8 @@ impl<'a> Reader<'a> {
     }
 
     fn object(&mut self, map: &'a Keywords, place: &Place) -> Result<Object> {
-        let mut object = Object { min: count(map, "minProperties", place)?.unwrap_or(0), ..Default::default() };
+        let mut object =
+            Object { min: count(map, "minProperties", place)?.unwrap_or(0), ..Default::default() };
         object.max = count(map, "maxProperties", place)?;
         for (key, schema) in schemas(map, "properties", place)? {
             let node = self.schema(schema, &place.part("properties").part(key))?;
@@ -147,12 +155,16 @@ impl<'a> Reader<'a> {
             None => {}
             Some(Value::Array(names)) => {
                 for name in names {
-                    let Some(name) = name.as_str() else { return bad(place, "required", "an array of names") };
+                    let Some(name) = name.as_str() else {
+                        return bad(place, "required", "an array of names");
+                    };
                     object.required.insert(name.to_string());
                 }
             }
             // Draft 3 wrote it into the property; it has no meaning since.
-            Some(Value::Bool(_)) => self.warn(place, "required is an array of names; a boolean says nothing".into()),
+            Some(Value::Bool(_)) => {
+                self.warn(place, "required is an array of names; a boolean says nothing".into())
+            }
             Some(_) => return bad(place, "required", "an array of names"),
         }
         Ok(())
@@ -204,7 +216,8 @@ fn numbers(map: &Keywords, integer: bool, place: &Place) -> Result<Numbers> {
         }
         n.multiples.push(step);
     }
-    super::numbers::language(&n).map_err(|reason| Error::ty(&place.at, "minimum, maximum, multipleOf", reason))?;
+    super::numbers::language(&n)
+        .map_err(|reason| Error::ty(&place.at, "minimum, maximum, multipleOf", reason))?;
     Ok(n)
 }
 
@@ -223,7 +236,8 @@ fn decimal(map: &Keywords, keyword: &str, place: &Place) -> Result<Option<Decima
 fn count(map: &Keywords, keyword: &str, place: &Place) -> Result<Option<u64>> {
     let Some(value) = map.get(keyword) else { return Ok(None) };
     // `2.0` is an integer too.
-    let whole = value.as_u64().or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0).map(|f| f as u64));
+    let whole =
+        value.as_u64().or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0).map(|f| f as u64));
     match whole {
         Some(n) => Ok(Some(n)),
         None => bad(place, keyword, "a non-negative integer"),
@@ -232,8 +246,9 @@ fn count(map: &Keywords, keyword: &str, place: &Place) -> Result<Option<u64>> {
 
 fn pattern_at(value: &Value, keyword: &str, place: &Place) -> Result<Pattern> {
     let Some(source) = value.as_str() else { return bad(place, keyword, "a string") };
-    Pattern::search(source)
-        .map_err(|e| Error::ty(&place.at, keyword, format!("character {} of {source:?}: {}", e.at + 1, e.reason)))
+    Pattern::search(source).map_err(|e| {
+        Error::ty(&place.at, keyword, format!("character {} of {source:?}: {}", e.at + 1, e.reason))
+    })
 }
 
 fn schemas<'a>(map: &'a Keywords, keyword: &str, place: &Place) -> Result<Vec<(&'a String, &'a Value)>> {
@@ -255,15 +270,16 @@ fn restrict_names(object: &mut Object, node: Node, place: &Place) -> Result<()> 
         match arm.kind {
             Kind::String(s) if arm.not.is_empty() => sets.push(algebra::string_language(&s)),
             Kind::Ref(_) | Kind::String(_) => {
-                return Err(Error::ty(&place.at, "propertyNames", "only plain string schemas can be enforced"));
+                return Err(Error::ty(
+                    &place.at,
+                    "propertyNames",
+                    "only plain string schemas can be enforced",
+                ));
             }
             _ => {}
         }
     }
-    let allowed = llguidance::derivre::RegexAst::And(vec![
-        length_language(0, None),
-        llguidance::derivre::RegexAst::Or(sets),
-    ]);
+    let allowed = RegexAst::And(vec![length_language(0, None), RegexAst::Or(sets)]);
     let names = Pattern::of(format!("propertyNames at {}", place.at), allowed);
     for (key, value) in &mut object.props {
         if !names.matches(key) {
@@ -275,6 +291,8 @@ fn restrict_names(object: &mut Object, node: Node, place: &Place) -> Result<()> 
         let reason = format!("{key:?} is required but no name that is allowed");
         return Err(Error::ty(&place.at, "propertyNames", reason));
     }
-    object.clauses.push(Clause { keys: Keys { none: vec![names], ..Default::default() }, node: Node::never() });
+    object
+        .clauses
+        .push(Clause { keys: Keys { none: vec![names], ..Default::default() }, node: Node::never() });
     Ok(())
 }

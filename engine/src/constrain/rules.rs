@@ -74,9 +74,14 @@ impl Rules {
 
     /// A terminal: the longest match of a regular expression. A nullable one becomes optional.
     pub fn lexeme(&mut self, ast: RegexAst) -> Result<Sym> {
-        let index = self.lexer.add_greedy_lexeme(String::new(), ast, false, None, usize::MAX).map_err(foreign)?;
+        let index =
+            self.lexer.add_greedy_lexeme(String::new(), ast, false, None, usize::MAX).map_err(foreign)?;
         if self.lexer.cost() > MAX_LEXER_COST {
-            return Err(Error::ty("", "schema", "the regular expressions of the type are too large together"));
+            return Err(Error::ty(
+                "",
+                "schema",
+                "the regular expressions of the type are too large together",
+            ));
         }
         if let Some(&sym) = self.terminals.get(&index.as_usize()) {
             return Ok(sym);

@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::tokenizer::{Specials, Tokenizer};
-use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv, INVALID_TOKEN};
+use llguidance::toktrie::{
+    InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv, INVALID_TOKEN,
+};
 use llguidance::ParserFactory;
 use std::sync::Arc;
 
@@ -79,9 +81,13 @@ impl Vocabulary {
             .map(|bytes| if bytes.len() > MAX_TOKEN_BYTES { Vec::new() } else { bytes })
             .collect();
         if words.iter().map(Vec::len).sum::<usize>() > MAX_TRIE_BYTES {
-            return Err(Error::unsupported("vocabulary", format!("more than {MAX_TRIE_BYTES} bytes of tokens")));
+            return Err(Error::unsupported(
+                "vocabulary",
+                format!("more than {MAX_TRIE_BYTES} bytes of tokens"),
+            ));
         }
-        let mut eos: Vec<u32> = tokens.eos_ids().iter().copied().filter(|id| (*id as usize) < vocab).collect();
+        let mut eos: Vec<u32> =
+            tokens.eos_ids().iter().copied().filter(|id| (*id as usize) < vocab).collect();
         eos.sort_unstable();
         eos.dedup();
         let quoting = (0u32..).zip(&words).filter(|(_, w)| w.contains(&b'"')).map(|(id, _)| id).collect();
@@ -91,7 +97,8 @@ impl Vocabulary {
         let env: TokEnv = Arc::new(Env { tokens, trie });
         let caps = InferenceCapabilities { ff_tokens: true, ..Default::default() };
         let slices = llguidance::earley::SlicedBiasComputer::general_slices();
-        let mut factory = ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Internal(e.to_string()))?;
+        let mut factory =
+            ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Internal(e.to_string()))?;
         factory.quiet();
         let limits = factory.limits_mut();
         limits.verbose_errors = false;

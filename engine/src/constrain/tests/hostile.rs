@@ -19,9 +19,12 @@ fn survives(schema: Value) {
 #[test]
 fn deep_nesting_is_an_error() {
     for text in [
-        nested(120, r#"{"items":"#, "}", "{}"), nested(60, r#"{"not":"#, "}", r#"{"type":"string"}"#),
-        nested(40, r#"{"allOf":[{"type":"object"},"#, "]}", "{}"), nested(40, r#"{"properties":{"a":"#, "}}", "{}"),
-        nested(50, r#"{"anyOf":[{"type":"null"},"#, "]}", "{}"), nested(9, r#"{"oneOf":[{"minimum":1},{"type":"string"},"#, "]}", "{}"),
+        nested(120, r#"{"items":"#, "}", "{}"),
+        nested(60, r#"{"not":"#, "}", r#"{"type":"string"}"#),
+        nested(40, r#"{"allOf":[{"type":"object"},"#, "]}", "{}"),
+        nested(40, r#"{"properties":{"a":"#, "}}", "{}"),
+        nested(50, r#"{"anyOf":[{"type":"null"},"#, "]}", "{}"),
+        nested(9, r#"{"oneOf":[{"minimum":1},{"type":"string"},"#, "]}", "{}"),
     ] {
         if let Ok(value) = serde_json::from_str(&text) {
             survives(value);
@@ -49,16 +52,24 @@ fn wide_types_stay_within_limits() {
     let names: Vec<String> = (0..5000).map(|i| format!("option number {i}")).collect();
     survives(json!({ "enum": names }));
     assert!(Type::choice(names.clone()).is_ok());
-    let props: serde_json::Map<String, Value> = names.iter().take(1500).map(|n| (n.clone(), json!({"type": "string"}))).collect();
+    let props: serde_json::Map<String, Value> =
+        names.iter().take(1500).map(|n| (n.clone(), json!({"type": "string"}))).collect();
     survives(json!({ "type": "object", "properties": props.clone() }));
-    survives(json!({ "type": "object", "properties": props.clone(), "required": names[..1500], "minProperties": 20 }));
+    survives(
+        json!({ "type": "object", "properties": props.clone(), "required": names[..1500], "minProperties": 20 }),
+    );
     survives(json!({ "type": "object", "properties": props, "minProperties": 700, "maxProperties": 800 }));
-    let dependent: serde_json::Map<String, Value> = (0..40).map(|i| (format!("k{i}"), json!([format!("r{i}")]))).collect();
+    let dependent: serde_json::Map<String, Value> =
+        (0..40).map(|i| (format!("k{i}"), json!([format!("r{i}")]))).collect();
     survives(json!({ "type": "object", "dependentRequired": dependent }));
-    let branches: Vec<Value> = (0..60).map(|i| json!({"properties": {"k": {"minimum": i}, "x": {"type": "string"}}})).collect();
+    let branches: Vec<Value> =
+        (0..60).map(|i| json!({"properties": {"k": {"minimum": i}, "x": {"type": "string"}}})).collect();
     survives(json!({ "oneOf": branches.clone() }));
-    survives(json!({ "allOf": branches.iter().map(|b| json!({"anyOf": [b, {"type": "string"}, {"required": ["z"]}]})).collect::<Vec<_>>() }));
-    let patterns: serde_json::Map<String, Value> = (0..20).map(|i| (format!("a{i}"), json!({"type": "string"}))).collect();
+    survives(
+        json!({ "allOf": branches.iter().map(|b| json!({"anyOf": [b, {"type": "string"}, {"required": ["z"]}]})).collect::<Vec<_>>() }),
+    );
+    let patterns: serde_json::Map<String, Value> =
+        (0..20).map(|i| (format!("a{i}"), json!({"type": "string"}))).collect();
     survives(json!({ "type": "object", "patternProperties": patterns }));
 }
 
@@ -113,9 +124,33 @@ fn recursion_without_end_is_an_error() {
 fn garbage_is_an_error() {
     let mut random = Random(7);
     let keywords = [
-        "type", "properties", "items", "prefixItems", "anyOf", "oneOf", "allOf", "not", "if", "then", "$ref", "enum",
-        "const", "required", "pattern", "format", "minimum", "maxLength", "multipleOf", "patternProperties",
-        "additionalProperties", "dependentRequired", "dependencies", "propertyNames", "minProperties", "$defs", "$id",
+        "type",
+        "properties",
+        "items",
+        "prefixItems",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+        "$ref",
+        "enum",
+        "const",
+        "required",
+        "pattern",
+        "format",
+        "minimum",
+        "maxLength",
+        "multipleOf",
+        "patternProperties",
+        "additionalProperties",
+        "dependentRequired",
+        "dependencies",
+        "propertyNames",
+        "minProperties",
+        "$defs",
+        "$id",
     ];
     fn garbage(random: &mut Random, keywords: &[&str], depth: usize) -> Value {
         match random.below(if depth == 0 { 7 } else { 11 }) {

@@ -49,7 +49,10 @@ fn exact(ty: Type, texts: &[&str]) {
 #[test]
 fn masks_of_finite_schemas_are_exact() {
     let cases: &[(Value, &[&str])] = &[
-        (json!({"enum": ["a", "aa", "abc", 12, 123, null, true]}), &["\"a\"", "\"aa\"", "\"abc\"", "12", "123", "null", "true"]),
+        (
+            json!({"enum": ["a", "aa", "abc", 12, 123, null, true]}),
+            &["\"a\"", "\"aa\"", "\"abc\"", "12", "123", "null", "true"],
+        ),
         (json!({"type": "integer", "minimum": 8, "maximum": 12}), &["8", "9", "10", "11", "12"]),
         (json!({"type": "boolean"}), &["true", "false"]),
         (
@@ -57,9 +60,15 @@ fn masks_of_finite_schemas_are_exact() {
             &[r#"{"name":"a","id":1}"#, r#"{"name":"a","id":12}"#, r#"{"id":1}"#, r#"{"id":12}"#],
         ),
         (json!({"type": "array", "items": {"const": 0}, "maxItems": 3}), &["[]", "[0]", "[0,0]", "[0,0,0]"]),
-        (json!({"type": "array", "prefixItems": [{"const": "é"}, {"const": null}], "items": false}), &["[]", "[\"é\"]", "[\"é\",null]"]),
+        (
+            json!({"type": "array", "prefixItems": [{"const": "é"}, {"const": null}], "items": false}),
+            &["[]", "[\"é\"]", "[\"é\",null]"],
+        ),
         (json!({"type": "string", "pattern": "^(日本|12)$"}), &["\"日本\"", "\"12\""]),
-        (json!({"type": "object", "patternProperties": {"^a{1,2}$": {"const": 1}}, "maxProperties": 1}), &["{}", "{\"a\":1}", "{\"aa\":1}"]),
+        (
+            json!({"type": "object", "patternProperties": {"^a{1,2}$": {"const": 1}}, "maxProperties": 1}),
+            &["{}", "{\"a\":1}", "{\"aa\":1}"],
+        ),
         (json!({"type": "string", "enum": ["a", "b", "c"], "not": {"const": "b"}}), &["\"a\"", "\"c\""]),
         (
             json!({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 3}, {"type": "integer", "minimum": 3, "maximum": 4}]}),
@@ -73,13 +82,19 @@ fn masks_of_finite_schemas_are_exact() {
 
 #[test]
 fn keys_are_never_repeated() {
-    let ty = Type::schema_value(json!({"type": "object", "additionalProperties": {"type": "integer"}})).unwrap();
+    let ty =
+        Type::schema_value(json!({"type": "object", "additionalProperties": {"type": "integer"}})).unwrap();
     let vocabulary = vocabulary();
     let after = |text: &str| Matcher::replay(&ty, &vocabulary, &tokens().encode(text).unwrap());
     let ids = |text: &str| tokens().encode(text).unwrap();
     for (text, token, allowed) in [
-        (r#"{"a":1,"a"#, "\":", false), (r#"{"a":1,"a"#, "\"", false), (r#"{"a":1,"a"#, "a", true), (r#"{"a":1,"aa"#, "\":", true),
-        (r#"{"name":1,"#, "\"name\"", false), (r#"{"name":1,"#, "\"id\":", true), (r#"{"id":1,"#, "\"id\":", false),
+        (r#"{"a":1,"a"#, "\":", false),
+        (r#"{"a":1,"a"#, "\"", false),
+        (r#"{"a":1,"a"#, "a", true),
+        (r#"{"a":1,"aa"#, "\":", true),
+        (r#"{"name":1,"#, "\"name\"", false),
+        (r#"{"name":1,"#, "\"id\":", true),
+        (r#"{"id":1,"#, "\"id\":", false),
     ] {
         let mut matcher = after(text).unwrap();
         let id = ids(token)[0];
@@ -87,7 +102,10 @@ fn keys_are_never_repeated() {
         assert_eq!(matcher.consume(id).is_ok(), allowed, "{text} then {token}");
     }
     exact(
-        Type::schema_value(json!({"additionalProperties": {"const": 1}, "propertyNames": {"enum": ["a", "b"]}})).unwrap(),
+        Type::schema_value(
+            json!({"additionalProperties": {"const": 1}, "propertyNames": {"enum": ["a", "b"]}}),
+        )
+        .unwrap(),
         &["{}", r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":1,"b":1}"#],
     );
 }

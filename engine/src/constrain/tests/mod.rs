@@ -26,9 +26,10 @@ impl TestTokens {
         let mut words = vec![b"<|start|>".to_vec(), b"<|end|>".to_vec(), b"<|turn|>".to_vec()];
         words.extend((0..=255u8).map(|b| vec![b]));
         for text in [
-            "{\"", "\":", "\":\"", "\",\"", "\"}", "\"]", "[\"", "},{", "]}", "null", "true", "false", "tr", "ue", "12",
-            "123", "0.", "00", "e1", " the", "he", "name", "\"name\"", "id", "\"id\":", "{}", "[]", "\\\"", "\\u00",
-            "é", "日本", "-1", "@", ".com", "http", "://", "2024", "-02", "a", "aa", "abc", "kind", "bug", "\"bug\"", "<|end|>",
+            "{\"", "\":", "\":\"", "\",\"", "\"}", "\"]", "[\"", "},{", "]}", "null", "true", "false", "tr",
+            "ue", "12", "123", "0.", "00", "e1", " the", "he", "name", "\"name\"", "id", "\"id\":", "{}",
+            "[]", "\\\"", "\\u00", "é", "日本", "-1", "@", ".com", "http", "://", "2024", "-02", "a", "aa",
+            "abc", "kind", "bug", "\"bug\"", "<|end|>",
         ] {
             let word = text.as_bytes().to_vec();
             if text == "<|end|>" || !words.contains(&word) {
@@ -58,7 +59,9 @@ impl Tokens for TestTokens {
         let mut ids = Vec::new();
         while !rest.is_empty() {
             let fits = |w: &[u8]| !w.is_empty() && rest.starts_with(w);
-            let best = (3..self.words.len()).filter(|&i| fits(&self.words[i])).max_by_key(|&i| self.words[i].len())?;
+            let best = (3..self.words.len())
+                .filter(|&i| fits(&self.words[i]))
+                .max_by_key(|&i| self.words[i].len())?;
             ids.push(best as u32);
             rest = &rest[self.words[best].len()..];
         }

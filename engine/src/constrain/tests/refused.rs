@@ -28,7 +28,12 @@ fn refused_schemas_name_place_keyword_and_reason() {
         (json!({"$ref": "#/$defs/none"}), "", "$ref", "not inside"),
         (json!({"$ref": "https://example.com/other"}), "", "$ref", "not inside"),
         (json!({"$ref": "#"}), "", "$ref", "refers to itself"),
-        (json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}), "/$defs/a", "$ref", "refers to itself"),
+        (
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
+            "/$defs/a",
+            "$ref",
+            "refers to itself",
+        ),
         (json!({"multipleOf": 0}), "", "multipleOf", "greater than zero"),
         (json!({"multipleOf": 1e-12}), "", "minimum, maximum, multipleOf", "decimals"),
         (json!({"minimum": 1e30}), "", "minimum, maximum, multipleOf", "digits"),
@@ -40,10 +45,30 @@ fn refused_schemas_name_place_keyword_and_reason() {
         (json!(false), "", "schema", "no finite value"),
         (json!({"type": "string", "minLength": 3, "maxLength": 2}), "", "schema", "no finite value"),
         (json!({"type": "string", "pattern": "^a$", "minLength": 2}), "", "schema", "no finite value"),
-        (json!({"type": "object", "properties": {"a": false}, "required": ["a"]}), "", "schema", "no finite value"),
-        (json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}), "", "schema", "no finite value"),
-        (json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}), "/oneOf", "oneOf", "multiple of a step"),
-        (json!({"not": {"type": "array", "items": {"type": "string"}}, "type": "array"}), "", "not", "for all items"),
+        (
+            json!({"type": "object", "properties": {"a": false}, "required": ["a"]}),
+            "",
+            "schema",
+            "no finite value",
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}),
+            "",
+            "schema",
+            "no finite value",
+        ),
+        (
+            json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}),
+            "/oneOf",
+            "oneOf",
+            "multiple of a step",
+        ),
+        (
+            json!({"not": {"type": "array", "items": {"type": "string"}}, "type": "array"}),
+            "",
+            "not",
+            "for all items",
+        ),
     ] {
         let (found_at, found_keyword, found_reason) = error(&schema);
         assert_eq!((found_at.as_str(), found_keyword.as_str()), (at, keyword), "{schema}: {found_reason}");
@@ -60,9 +85,16 @@ fn unknown_keywords_and_formats_are_warnings() {
     let ty = Type::schema_value(schema).unwrap();
     assert_eq!(
         ty.warnings(),
-        ["#: unknown keyword \"x-order\"", "/properties/a: unknown format \"color\"", "/properties/a: unknown keyword \"nullable\""],
+        [
+            "#: unknown keyword \"x-order\"",
+            "/properties/a: unknown format \"color\"",
+            "/properties/a: unknown keyword \"nullable\""
+        ],
     );
-    assert!(Type::schema_value(json!({"title": "t", "description": "d", "default": 1})).unwrap().warnings().is_empty());
+    assert!(Type::schema_value(json!({"title": "t", "description": "d", "default": 1}))
+        .unwrap()
+        .warnings()
+        .is_empty());
 }
 
 #[test]
@@ -75,9 +107,19 @@ fn malformed_json_is_located() {
 
 #[test]
 fn finished_texts_are_checked_by_themselves() {
-    let ty = Type::schema(r#"{"type": "object", "properties": {"a": {"type": "string", "format": "date"}}, "required": ["a"]}"#).unwrap();
+    let ty = Type::schema(
+        r#"{"type": "object", "properties": {"a": {"type": "string", "format": "date"}}, "required": ["a"]}"#,
+    )
+    .unwrap();
     assert_eq!(ty.check(r#"{"a":"2024-02-29"}"#).unwrap(), json!({"a": "2024-02-29"}));
-    for text in [r#"{"a":"2023-02-29"}"#, r#"{}"#, r#"{"a":1}"#, r#"{"a":"2024-02-29""#, r#"{"a":"2024-02-29","a":"2024-02-28"}"#, ""] {
+    for text in [
+        r#"{"a":"2023-02-29"}"#,
+        r#"{}"#,
+        r#"{"a":1}"#,
+        r#"{"a":"2024-02-29""#,
+        r#"{"a":"2024-02-29","a":"2024-02-28"}"#,
+        "",
+    ] {
         assert!(matches!(ty.check(text), Err(Error::InvalidArgument { .. })), "{text}");
     }
     let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
@@ -91,8 +133,10 @@ fn finished_texts_are_checked_by_themselves() {
 fn properties_come_in_declared_order_and_objects_are_closed() {
     let ty = Type::schema_value(json!({
         "properties": {"b": {"const": 1}, "a": {"const": 2}}, "required": ["a", "b"],
-    })).unwrap();
+    }))
+    .unwrap();
     let mut matcher = Matcher::new(&ty, &vocabulary()).unwrap();
-    let text: Vec<u8> = matcher.forced().unwrap().iter().flat_map(|&id| tokens().bytes(id).to_vec()).collect();
+    let text: Vec<u8> =
+        matcher.forced().unwrap().iter().flat_map(|&id| tokens().bytes(id).to_vec()).collect();
     assert_eq!(String::from_utf8(text).unwrap(), r#"{"b":1,"a":2}"#);
 }

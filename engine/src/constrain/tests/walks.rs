@@ -11,7 +11,13 @@ pub(crate) enum Walk {
 }
 
 /// A walk over the allowed tokens. Ends are preferred, so that most walks come to one.
-pub(crate) fn walk(ty: &Type, vocabulary: &Vocabulary, tokens: &dyn Tokens, seed: u64, budget: usize) -> Result<Walk> {
+pub(crate) fn walk(
+    ty: &Type,
+    vocabulary: &Vocabulary,
+    tokens: &dyn Tokens,
+    seed: u64,
+    budget: usize,
+) -> Result<Walk> {
     let mut random = Random(seed ^ 0x9E37_79B9_7F4A_7C15);
     let mut matcher = Matcher::new(ty, vocabulary)?;
     let mut bytes: Vec<u8> = Vec::new();
@@ -45,7 +51,9 @@ pub(crate) fn walk(ty: &Type, vocabulary: &Vocabulary, tokens: &dyn Tokens, seed
 
 fn schemas() -> Vec<(&'static str, Value)> {
     let text = include_str!("schemas.json");
-    let Value::Object(map) = serde_json::from_str(text).expect("schemas.json") else { panic!("an object of schemas") };
+    let Value::Object(map) = serde_json::from_str(text).expect("schemas.json") else {
+        panic!("an object of schemas")
+    };
     map.into_iter().map(|(name, schema)| (&*Box::leak(name.into_boxed_str()), schema)).collect()
 }
 
@@ -55,7 +63,9 @@ fn walks_over_schemas_end_in_valid_values() {
         let ty = Type::schema_value(schema).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut complete = 0;
         for seed in 0..40 {
-            match walk(&ty, &vocabulary(), tokens().as_ref(), seed, BUDGET).unwrap_or_else(|e| panic!("{name}: {e}")) {
+            match walk(&ty, &vocabulary(), tokens().as_ref(), seed, BUDGET)
+                .unwrap_or_else(|e| panic!("{name}: {e}"))
+            {
                 Walk::Value(text) => {
                     complete += 1;
                     ty.check(&text).unwrap_or_else(|e| panic!("{name}: {text}: {e}"));
@@ -71,9 +81,19 @@ fn walks_over_schemas_end_in_valid_values() {
 fn walks_over_expressions_end_in_valid_values() {
     for expr in [
         r#"{"id": "number", "name": "string < 64", "tags?": "string[] <= 5", "kind": "'bug' | 'feature'"}"#,
-        "string.email | string.uuid", "0 <= number <= 1", "number.integer % 5", "(string < 4)[] == 2",
-        r#"["number > 0", "boolean", "...", "'a'[]"]"#, "/^[a-c]{2,4}$/", "string.date.iso", "string.ip", "unknown",
-        r#"{"[string]": "number"}"#, "string.url", r#"{"a?": "1", "b?": "2", "c?": "3"}"#, "-5 < number < 5",
+        "string.email | string.uuid",
+        "0 <= number <= 1",
+        "number.integer % 5",
+        "(string < 4)[] == 2",
+        r#"["number > 0", "boolean", "...", "'a'[]"]"#,
+        "/^[a-c]{2,4}$/",
+        "string.date.iso",
+        "string.ip",
+        "unknown",
+        r#"{"[string]": "number"}"#,
+        "string.url",
+        r#"{"a?": "1", "b?": "2", "c?": "3"}"#,
+        "-5 < number < 5",
     ] {
         let ty = Type::expr(expr).unwrap_or_else(|e| panic!("{expr}: {e}"));
         for seed in 0..40 {
@@ -87,13 +107,20 @@ fn walks_over_expressions_end_in_valid_values() {
 #[test]
 fn walks_over_text_types_end_in_valid_texts() {
     for ty in [
-        Type::text().unwrap(), Type::text_max(3).unwrap(), Type::text_max(0).unwrap(), Type::regex("(ab|c+)d?").unwrap(),
-        Type::regex(r"\d{3}-\d{4}").unwrap(), Type::choice(["yes", "no", "not sure"]).unwrap(),
+        Type::text().unwrap(),
+        Type::text_max(3).unwrap(),
+        Type::text_max(0).unwrap(),
+        Type::regex("(ab|c+)d?").unwrap(),
+        Type::regex(r"\d{3}-\d{4}").unwrap(),
+        Type::choice(["yes", "no", "not sure"]).unwrap(),
         Type::choice(["", "a"]).unwrap(),
     ] {
         for seed in 0..60 {
             if let Walk::Value(text) = walk(&ty, &vocabulary(), tokens().as_ref(), seed, BUDGET).unwrap() {
-                assert_eq!(ty.check(&text).unwrap_or_else(|e| panic!("{ty:?}: {text:?}: {e}")), Value::String(text));
+                assert_eq!(
+                    ty.check(&text).unwrap_or_else(|e| panic!("{ty:?}: {text:?}: {e}")),
+                    Value::String(text)
+                );
             }
         }
     }
