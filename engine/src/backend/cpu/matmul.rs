@@ -16,6 +16,13 @@ const PANEL_ROWS: usize = 4;
 /// From this many tokens on, rows are unpacked to memory once and read back for each tile of tokens.
 const PANEL_TOKENS: usize = 5;
 
+/// How far ahead of a single pass over the weights they are asked for. Rows are short and several are read side
+/// by side, which hides from the processor's own prefetcher that memory is read from end to end.
+const PREFETCH_BYTES: usize = 4096;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Floats of scratch that a product with rows of `padded` elements needs.
 pub(crate) fn panel_elems(padded: usize) -> usize {
     PANEL_ROWS * padded
@@ -114,7 +121,15 @@ impl<F: Format> Typed<F> {
         // SAFETY: the rows are within the range, the units within the rows and `x`.
         unsafe {
             let w = self.w.add(row * self.row_bytes);
+            // The tile's rows are one run of memory; this much of it falls to each unit.
+            let run = R * self.row_bytes / self.units;
             for unit in 0..self.units {
+                let ahead = w.wrapping_add(unit * run + PREFETCH_BYTES);
+                let mut line = 0;
+                while line < run {
+                    L::prefetch(ahead.wrapping_add(line));
+                    line += LINE;
+                }
                 let x = self.p.x.add(unit * UNIT);
                 for (r, acc) in acc.iter_mut().enumerate() {
                     let q = F::unit::<L>(w.add(r * self.row_bytes), unit);

@@ -145,4 +145,9 @@ impl Lanes for F32x8 {
         // SAFETY: see the module.
         F32x8(unsafe { _mm256_cvtepi32_ps(a) })
     }
+    #[inline(always)]
+    fn prefetch(p: *const u8) {
+        // SAFETY: a prefetch reads nothing and faults nowhere.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
 }

@@ -75,6 +75,10 @@ pub(crate) trait Lanes: Copy {
     /// To float32.
     fn float(a: Self::Int) -> Self;
 
+    /// Asks for the cache line at `p`, which may lie anywhere.
+    #[inline(always)]
+    fn prefetch(_p: *const u8) {}
+
     /// Eight zeros.
     #[inline(always)]
     fn zero() -> Self {
