@@ -1,228 +1,450 @@
 //! Weights times activations, for one token or many.
 //!
-//! Every output is one sum over `k` with eight lanes: lane `l` adds the products of `k = l, l + 8, l + 16, ...`
-//! in that order, and the lanes are added by [`Lanes::sum`]. How many rows and tokens are worked on together
+//! A lane is a row. For every part of a row's columns (16 or 32, see [`formats`](super::formats)) the products with
+//! the packed numbers are summed in the order of `k`, then `scale` times that sum and `offset` times the sum of
+//! the activations are added to the output, part after part. How many rows and tokens are worked on together
 //! changes only which sums are in flight, never a sum, so that outputs are bit-identical for any batch.
 
-use super::formats::{for_format, ForFormat, Format, UNIT};
+use super::formats::{for_format, ForFormat, Format, ROWS, SUM, UNSHIFT};
 use super::lanes::{Isa, Kernel, Lanes, LANES};
-use crate::quant::DType;
+use super::matrix::Matrix;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Rows that are unpacked together for many tokens.
-const PANEL_ROWS: usize = 4;
-
-/// From this many tokens on, rows are unpacked to memory once and read back for each tile of tokens.
+/// From this many tokens on, weights are unpacked to memory once and read back for each tile of tokens, and
+/// activations are laid out in tiles.
 const PANEL_TOKENS: usize = 5;
 
-/// How far ahead of a single pass over the weights they are asked for. Rows are short and several are read side
-/// by side, which hides from the processor's own prefetcher that memory is read from end to end.
+/// Groups of rows that are worked on together for one token.
+const GROUPS: usize = 6;
+
+/// Ranges of rows are best a multiple of this long.
+pub(crate) const ROWS_TOGETHER: usize = GROUPS * ROWS;
+
+/// Columns that are unpacked together: with 16 rows half of a first-level cache.
+const PANEL_COLS: usize = 256;
+
+/// Rows that are unpacked together: two vectors.
+const PANEL_ROWS: usize = 2 * LANES;
+
+/// Parts of a panel at most.
+const PANEL_PARTS: usize = PANEL_COLS / SUM;
+
+/// How far ahead of a single pass over the weights they are asked for. Several groups of rows are read side by
+/// side, which hides from the processor's own prefetcher that memory is read from end to end.
 const PREFETCH_BYTES: usize = 4096;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Floats of scratch that a product with rows of `padded` elements needs.
-pub(crate) fn panel_elems(padded: usize) -> usize {
-    PANEL_ROWS * padded
+/// Floats of scratch that a product for `n` tokens needs.
+pub(crate) fn panel_elems(n: usize) -> usize {
+    PANEL_ROWS * (PANEL_COLS + 2 * PANEL_PARTS + n)
 }
 
-/// What to multiply. `x: [n][x_stride]`, of which `padded` are read; `out: [n][out_stride]`, of which the
-/// range's columns are written; `panel: [panel_elems(padded)]`.
+/// Tokens of a tile, whose sums with two vectors of rows fill the registers beside weights and activations.
+pub(crate) const TILE: usize = 6;
+
+/// The tiles that `n` tokens are cut into, first token and width: sixes, then a three, then a two or a one.
+pub(crate) fn tiles(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut t = 0;
+    std::iter::from_fn(move || {
+        let width = match n - t {
+            0 => return None,
+            w @ (1 | 2) => w,
+            w => if w < TILE { 3 } else { TILE },
+        };
+        t += width;
+        Some((t - width, width))
+    })
+}
+
+/// Whether activations of `n` tokens are laid out in tiles.
+pub(crate) fn in_tiles(n: usize) -> bool {
+    n >= PANEL_TOKENS
+}
+
+/// Activations of `n` tokens, ready to be multiplied.
 ///
-/// For the time of the product nobody writes `x`, nobody else touches `panel` or those columns of `out`.
-#[derive(Clone)]
+/// A row has `stride` columns, zeros behind its end. If `tiled`, a tile of `w` tokens from `t` on has column `k` of
+/// token `t + i` at `t * stride + k * w + i`; otherwise rows lie one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Activations {
+    /// Read by formats without [`Format::SHIFTED`].
+    pub(crate) x: *const f32,
+    /// The same times [`UNSHIFT`]; read by formats with [`Format::SHIFTED`].
+    pub(crate) unshifted: *const f32,
+    /// `[n][stride / SUM]`: sums of `SUM` consecutive columns; read by formats with [`Format::OFFSET`].
+    pub(crate) sums: *const f32,
+    pub(crate) stride: usize,
+    pub(crate) n: usize,
+    pub(crate) tiled: bool,
+}
+
+/// Lays out `width` rows as a tile (one row: as it is).
+pub(crate) struct Prepare {
+    /// `[width][cols]`, readable.
+    pub(crate) x: *const f32,
+    pub(crate) cols: usize,
+    pub(crate) width: usize,
+    /// `cols` rounded up to a multiple of `SUM`, at least.
+    pub(crate) stride: usize,
+    /// `[stride][width]`, unless nobody wants it.
+    pub(crate) plain: Option<*mut f32>,
+    /// `[stride][width]`, unless nobody wants it.
+    pub(crate) unshifted: Option<*mut f32>,
+    /// `[width][stride / SUM]`.
+    pub(crate) sums: *mut f32,
+}
+
+impl Kernel for Prepare {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let factors = L::from_array(UNSHIFT);
+        for i in 0..self.width {
+            for part in 0..self.stride / SUM {
+                let mut sum = L::zero();
+                for col in [part * SUM, part * SUM + LANES] {
+                    // SAFETY: whoever built this vouches for the rows and for room for `stride` columns.
+                    unsafe {
+                        let rest = self.cols.saturating_sub(col);
+                        let x = L::load_up_to(self.x.add(i * self.cols + col.min(self.cols)), rest);
+                        sum = sum.add(x);
+                        if let Some(to) = self.plain {
+                            self.store(x, to, i, col);
+                        }
+                        if let Some(to) = self.unshifted {
+                            self.store(x.mul(factors), to, i, col);
+                        }
+                    }
+                }
+                // SAFETY: as above.
+                unsafe { *self.sums.add(i * (self.stride / SUM) + part) = sum.sum() };
+            }
+        }
+    }
+}
+
+impl Prepare {
+    /// # Safety
+    /// `to` has room for column `col + 7` of row `i`.
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(&self, x: L, to: *mut f32, i: usize, col: usize) {
+        // SAFETY: the caller vouches for the room.
+        unsafe {
+            if self.width == 1 {
+                return x.store(to.add(col));
+            }
+            for (k, x) in x.to_array().into_iter().enumerate() {
+                *to.add((col + k) * self.width + i) = x;
+            }
+        }
+    }
+}
+
+/// What to multiply: `out[t][r]` for the rows `r` of the range, `out: [n][out_stride]`; `panel:
+/// [panel_elems(n)]`. The range begins with a whole group of rows and ends with one or with the matrix.
+///
+/// For the time of the product nobody writes the activations, nobody else touches `panel` or those columns of
+/// `out`. The activations' rows are as wide as the matrix's padded ones.
 pub(crate) struct Product {
     pub(crate) rows: Range<usize>,
-    pub(crate) x: *const f32,
-    pub(crate) x_stride: usize,
-    pub(crate) n: usize,
+    pub(crate) x: Activations,
     pub(crate) out: *mut f32,
     pub(crate) out_stride: usize,
     pub(crate) panel: *mut f32,
 }
 
 /// # Safety
-/// `w` holds the range's rows, each `row_bytes` long and `padded` elements wide, and the product is as it says.
-pub(super) unsafe fn multiply(isa: Isa, dtype: DType, w: *const u8, row_bytes: usize, padded: usize, product: Product) {
-    for_format(dtype, Untyped { isa, w, row_bytes, units: padded / UNIT, product });
+/// `w` holds the matrix's groups, and the product is as it says.
+pub(super) unsafe fn multiply(isa: Isa, matrix: &Matrix, w: *const u8, product: &Product) {
+    for_format(matrix.dtype, Untyped { isa, matrix, w, product });
 }
 
-struct Untyped {
+struct Untyped<'a> {
     isa: Isa,
+    matrix: &'a Matrix,
     w: *const u8,
-    row_bytes: usize,
-    units: usize,
-    product: Product,
+    product: &'a Product,
 }
 
-impl ForFormat for Untyped {
+impl ForFormat for Untyped<'_> {
     type Out = ();
-    fn run<F: Format>(self) {
-        let Untyped { isa, w, row_bytes, units, product } = self;
-        isa.call(Typed::<F> { w, row_bytes, units, p: product, format: PhantomData });
+    fn run<F: Format + 'static>(self) {
+        let Untyped { isa, matrix, w, product } = self;
+        let typed = Typed::<F> { w, group_bytes: matrix.group_bytes, blocks: matrix.padded / F::COLS, p: product, format: PhantomData };
+        if !product.x.tiled {
+            isa.call(typed);
+        } else {
+            // SAFETY: `multiply`'s caller vouches for all pointers and sizes.
+            unsafe { typed.panels(isa) };
+        }
     }
 }
 
-struct Typed<F> {
+struct Typed<'a, F> {
     w: *const u8,
-    row_bytes: usize,
-    units: usize,
-    p: Product,
+    group_bytes: usize,
+    /// Blocks of a group.
+    blocks: usize,
+    p: &'a Product,
     format: PhantomData<F>,
 }
 
-impl<F: Format> Kernel for Typed<F> {
+/// The sum of the activations of a part that begins at column `col`.
+///
+/// # Safety
+/// `sums` is a token's row of sums and has those of the part.
+#[inline(always)]
+unsafe fn part_sum<F: Format>(sums: *const f32, col: usize) -> f32 {
+    const { assert!(F::PART == SUM || F::PART == 2 * SUM) };
+    // SAFETY: the caller vouches for the part's sums.
+    unsafe {
+        let s = sums.add(col / SUM);
+        if F::PART == SUM {
+            *s
+        } else {
+            *s + *s.add(1)
+        }
+    }
+}
+
+/// A few tokens: weights are unpacked to registers.
+impl<F: Format> Kernel for Typed<'_, F> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self) {
         // SAFETY: `multiply`'s caller vouches for all pointers and sizes.
         unsafe {
-            match self.p.n {
-                0 => {}
-                1 => self.fused::<L, 4, 1>(),
-                2 => self.fused::<L, 2, 2>(),
-                3 => self.fused::<L, 2, 3>(),
-                4 => self.fused::<L, 2, 4>(),
-                _ => self.panels::<L>(),
+            match self.p.x.n {
+                1 => self.few::<L, GROUPS, 1>(),
+                2 => self.few::<L, 4, 2>(),
+                3 => self.few::<L, 2, 3>(),
+                4 => self.few::<L, 2, 4>(),
+                _ => {}
             }
         }
     }
 }
 
-impl<F: Format> Typed<F> {
-    /// Unpacks into registers, `R` rows at a time for `T` tokens.
+impl<F: Format> Typed<'_, F> {
+    /// `G` groups of rows at a time for `T` tokens: enough sums to hide the latency of an addition.
     ///
     /// # Safety
-    /// As for [`multiply`], and `n == T`.
+    /// As for [`multiply`], `n == T`, and the activations are not tiled.
     #[inline(always)]
-    unsafe fn fused<L: Lanes, const R: usize, const T: usize>(&self) {
+    unsafe fn few<L: Lanes, const G: usize, const T: usize>(&self) {
         const { assert!(T < PANEL_TOKENS) };
-        let (mut row, end) = (self.p.rows.start, self.p.rows.end);
-        // SAFETY: rows below `end` only.
+        let (mut group, end) = (self.p.rows.start / ROWS, self.p.rows.end.div_ceil(ROWS));
+        // SAFETY: groups of the range only.
         unsafe {
-            while row + R <= end {
-                self.fused_tile::<L, R, T>(row);
-                row += R;
+            while group + G <= end {
+                self.tile::<L, G, T>(group);
+                group += G;
             }
-            while row < end {
-                self.fused_tile::<L, 1, T>(row);
-                row += 1;
+            while group + 2 <= end {
+                self.tile::<L, 2, T>(group);
+                group += 2;
+            }
+            if group < end {
+                self.tile::<L, 1, T>(group);
             }
         }
     }
 
     /// # Safety
-    /// As for [`multiply`]; `row + R <= rows.end`.
+    /// As for [`multiply`]; the groups are within the range.
     #[inline(always)]
-    unsafe fn fused_tile<L: Lanes, const R: usize, const T: usize>(&self, row: usize) {
-        let mut acc = [[L::zero(); T]; R];
-        // SAFETY: the rows are within the range, the units within the rows and `x`.
+    unsafe fn tile<L: Lanes, const G: usize, const T: usize>(&self, group: usize) {
+        let Activations { x, unshifted, sums, stride, .. } = self.p.x;
+        let x = if F::SHIFTED { unshifted } else { x };
+        let mut acc = [[L::zero(); T]; G];
+        // The tile's groups are one run of memory; this much of it falls to each part.
+        let run = G * F::BYTES * F::PART / F::COLS;
+        // SAFETY: the groups are within the range, the columns within the rows of weights and activations.
         unsafe {
-            let w = self.w.add(row * self.row_bytes);
-            // The tile's rows are one run of memory; this much of it falls to each unit.
-            let run = R * self.row_bytes / self.units;
-            for unit in 0..self.units {
-                let ahead = w.wrapping_add(unit * run + PREFETCH_BYTES);
-                let mut line = 0;
-                while line < run {
-                    L::prefetch(ahead.wrapping_add(line));
-                    line += LINE;
+            let w = self.w.add(group * self.group_bytes);
+            for part in 0..self.blocks * (F::COLS / F::PART) {
+                let ahead = w.wrapping_add(part * run + PREFETCH_BYTES);
+                for line in 0..run / LINE {
+                    L::prefetch(ahead.wrapping_add(line * LINE));
                 }
-                let x = self.p.x.add(unit * UNIT);
-                for (r, acc) in acc.iter_mut().enumerate() {
-                    let q = F::unit::<L>(w.add(r * self.row_bytes), unit);
-                    for (i, q) in q.iter().enumerate() {
-                        for (t, acc) in acc.iter_mut().enumerate() {
-                            *acc = q.mul_add(L::load(x.add(t * self.p.x_stride + i * LANES)), *acc);
+                let (col, in_block) = (part * F::PART, part % (F::COLS / F::PART));
+                let block = w.add(part / (F::COLS / F::PART) * F::BYTES);
+                let mut p = [[L::zero(); T]; G];
+                // Opaque, or the loop would be unrolled and the unpacked numbers spilled.
+                for j in 0..std::hint::black_box(F::PART / 8) {
+                    let x = x.add(col + 8 * j);
+                    for g in 0..G {
+                        let q = F::eight::<L>(block.add(g * self.group_bytes), in_block * (F::PART / 8) + j);
+                        for i in 0..8 {
+                            for t in 0..T {
+                                p[g][t] = q[i].mul_add(L::splat(*x.add(t * stride + i)), p[g][t]);
+                            }
+                        }
+                    }
+                }
+                for g in 0..G {
+                    let block = block.add(g * self.group_bytes);
+                    let scale = F::scale::<L>(block, in_block);
+                    for t in 0..T {
+                        acc[g][t] = scale.mul_add(p[g][t], acc[g][t]);
+                    }
+                    if F::OFFSET {
+                        let offset = F::offset::<L>(block, in_block);
+                        for t in 0..T {
+                            let sum = part_sum::<F>(sums.add(t * (stride / SUM)), col);
+                            acc[g][t] = offset.mul_add(L::splat(sum), acc[g][t]);
                         }
                     }
                 }
             }
-            for (r, acc) in acc.iter().enumerate() {
-                for (t, acc) in acc.iter().enumerate() {
-                    *self.p.out.add(t * self.p.out_stride + row + r) = acc.sum();
+            for g in 0..G {
+                let row = (group + g) * ROWS;
+                for t in 0..T {
+                    acc[g][t].store_up_to(self.p.out.add(t * self.p.out_stride + row), self.p.rows.end - row);
                 }
             }
         }
     }
 
-    /// Unpacks [`PANEL_ROWS`] rows to memory, then multiplies them with tiles of three tokens (twelve sums,
-    /// which with a row's and three tokens' vectors fill sixteen registers).
+    /// Unpacks 16 rows and some columns to memory, then multiplies them with all tokens.
     ///
     /// # Safety
     /// As for [`multiply`].
+    unsafe fn panels(&self, isa: Isa) {
+        let groups = self.p.rows.start / ROWS..self.p.rows.end.div_ceil(ROWS);
+        let n = self.p.x.n;
+        let step = PANEL_COLS / F::COLS;
+        for group in groups.clone().step_by(2) {
+            // SAFETY: the panel has room for `n` tokens behind its numbers, scales and offsets.
+            let acc = unsafe { self.p.panel.add(PANEL_ROWS * (PANEL_COLS + 2 * PANEL_PARTS)) };
+            // SAFETY: as above.
+            unsafe { acc.write_bytes(0, PANEL_ROWS * n) };
+            for block in (0..self.blocks).step_by(step) {
+                let blocks = step.min(self.blocks - block);
+                isa.call(Unpack { of: self, group, groups: groups.end.min(group + 2) - group, block, blocks });
+                isa.call(Panel { x: self.p.x, panel: self.p.panel, acc, col: block * F::COLS, cols: blocks * F::COLS, of: self });
+            }
+            let row = group * ROWS;
+            let width = PANEL_ROWS.min(self.p.rows.end - row);
+            for t in 0..n {
+                // SAFETY: these columns of `out` are this product's.
+                unsafe {
+                    let out = self.p.out.add(t * self.p.out_stride + row);
+                    std::ptr::copy_nonoverlapping(acc.add(t * PANEL_ROWS), out, width);
+                }
+            }
+        }
+    }
+}
+
+/// Fills a panel: numbers `[cols][16]`, scales `[parts][16]`, offsets `[parts][16]`. A second group that is not
+/// there keeps what the panel held; its results are not used.
+struct Unpack<'a, F> {
+    of: &'a Typed<'a, F>,
+    group: usize,
+    groups: usize,
+    block: usize,
+    blocks: usize,
+}
+
+impl<F: Format> Kernel for Unpack<'_, F> {
+    type Out = ();
     #[inline(always)]
-    unsafe fn panels<L: Lanes>(&self) {
-        let mut row = self.p.rows.start;
-        while row < self.p.rows.end {
-            let rows = PANEL_ROWS.min(self.p.rows.end - row);
-            // SAFETY: the rows are within the range, the tokens below `n`.
+    fn run<L: Lanes>(self) {
+        let panel = self.of.p.panel;
+        for g in 0..self.groups {
+            for b in 0..self.blocks {
+                // SAFETY: the group and block are within the matrix; the panel has room for `PANEL_COLS` columns.
+                unsafe {
+                    let block = self.of.w.add((self.group + g) * self.of.group_bytes + (self.block + b) * F::BYTES);
+                    for j in 0..F::COLS / 8 {
+                        let q = F::eight::<L>(block, j);
+                        for (i, q) in q.iter().enumerate() {
+                            q.store(panel.add((b * F::COLS + 8 * j + i) * PANEL_ROWS + g * LANES));
+                        }
+                    }
+                    let scales = panel.add(PANEL_ROWS * PANEL_COLS);
+                    for part in 0..F::COLS / F::PART {
+                        let at = (b * (F::COLS / F::PART) + part) * PANEL_ROWS + g * LANES;
+                        F::scale::<L>(block, part).store(scales.add(at));
+                        F::offset::<L>(block, part).store(scales.add(PANEL_ROWS * PANEL_PARTS + at));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Multiplies a panel with all tokens, adding to `acc: [n][16]`.
+struct Panel<'a, F> {
+    x: Activations,
+    panel: *const f32,
+    acc: *mut f32,
+    /// First column of the panel.
+    col: usize,
+    cols: usize,
+    of: &'a Typed<'a, F>,
+}
+
+impl<F: Format> Kernel for Panel<'_, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        for (t, width) in tiles(self.of.p.x.n) {
+            // SAFETY: the tokens are below `n`.
             unsafe {
-                self.unpack_panel::<L>(row, rows);
-                let mut t = 0;
-                while t + 3 <= self.p.n {
-                    self.panel_tile::<L, 3>(row, rows, t);
-                    t += 3;
-                }
-                match self.p.n - t {
-                    1 => self.panel_tile::<L, 1>(row, rows, t),
-                    2 => self.panel_tile::<L, 2>(row, rows, t),
-                    _ => {}
-                }
-            }
-            row += rows;
-        }
-    }
-
-    /// Fills `panel: [padded / 8][PANEL_ROWS][8]`; rows that are not there keep what they held.
-    ///
-    /// # Safety
-    /// As for [`multiply`]; `row + rows <= rows.end`.
-    #[inline(always)]
-    unsafe fn unpack_panel<L: Lanes>(&self, row: usize, rows: usize) {
-        // SAFETY: the rows are within the range, the panel has room for `PANEL_ROWS` of them.
-        unsafe {
-            for r in 0..rows {
-                let w = self.w.add((row + r) * self.row_bytes);
-                for unit in 0..self.units {
-                    let q = F::unit::<L>(w, unit);
-                    for (i, q) in q.iter().enumerate() {
-                        q.store(self.p.panel.add(((unit * 4 + i) * PANEL_ROWS + r) * LANES));
-                    }
+                match width {
+                    1 => self.tile::<L, 1>(t),
+                    2 => self.tile::<L, 2>(t),
+                    3 => self.tile::<L, 3>(t),
+                    _ => self.tile::<L, TILE>(t),
                 }
             }
         }
     }
+}
 
+impl<F: Format> Panel<'_, F> {
     /// # Safety
-    /// As for [`multiply`]; the panel is filled and `t + T <= n`.
+    /// The panel is filled, and tokens `t .. t + T` are a tile.
     #[inline(always)]
-    unsafe fn panel_tile<L: Lanes, const T: usize>(&self, row: usize, rows: usize, t: usize) {
-        let mut acc = [[L::zero(); PANEL_ROWS]; T];
-        // SAFETY: all tokens are below `n`, the vectors within `x` and the panel.
+    unsafe fn tile<L: Lanes, const T: usize>(&self, t: usize) {
+        let stride = self.x.stride;
+        // SAFETY: tokens below `n`, columns within the panel and the activations' rows.
         unsafe {
-            let x = self.p.x.add(t * self.p.x_stride);
-            for v in 0..self.units * 4 {
-                let w = self.p.panel.add(v * PANEL_ROWS * LANES);
-                let mut xs = [L::zero(); T];
-                for (i, xs) in xs.iter_mut().enumerate() {
-                    *xs = L::load(x.add(i * self.p.x_stride + v * LANES));
-                }
-                for r in 0..PANEL_ROWS {
-                    let w = L::load(w.add(r * LANES));
+            let x = if F::SHIFTED { self.x.unshifted } else { self.x.x }.add(t * stride + self.col * T);
+            let sums = self.x.sums.add(t * (stride / SUM));
+            let acc = self.acc.add(t * PANEL_ROWS);
+            for part in 0..self.cols / F::PART {
+                let mut p = [[L::zero(); 2]; T];
+                let (mut w, mut x) = (self.panel.add(part * F::PART * PANEL_ROWS), x.add(part * F::PART * T));
+                for _ in 0..F::PART {
+                    let (a, b) = (L::load(w), L::load(w.add(LANES)));
                     for i in 0..T {
-                        acc[i][r] = w.mul_add(xs[i], acc[i][r]);
+                        let x = L::splat(*x.add(i));
+                        p[i][0] = a.mul_add(x, p[i][0]);
+                        p[i][1] = b.mul_add(x, p[i][1]);
+                    }
+                    (w, x) = (w.add(PANEL_ROWS), x.add(T));
+                }
+                let scales = self.panel.add(PANEL_ROWS * (PANEL_COLS + part));
+                let offsets = scales.add(PANEL_ROWS * PANEL_PARTS);
+                for half in 0..2 {
+                    let scale = L::load(scales.add(half * LANES));
+                    let offset = L::load(offsets.add(half * LANES));
+                    for i in 0..T {
+                        let acc = acc.add(i * PANEL_ROWS + half * LANES);
+                        let mut sum = scale.mul_add(p[i][half], L::load(acc));
+                        if F::OFFSET {
+                            let x = part_sum::<F>(sums.add(i * (stride / SUM)), self.col + part * F::PART);
+                            sum = offset.mul_add(L::splat(x), sum);
+                        }
+                        sum.store(acc);
                     }
                 }
-            }
-            for (i, acc) in acc.iter().enumerate() {
-                let [a, b, c, d] = *acc;
-                let zero = L::zero();
-                let sums = L::sum_each([a, b, c, d, zero, zero, zero, zero]).to_array();
-                let out = self.p.out.add((t + i) * self.p.out_stride + row);
-                std::ptr::copy_nonoverlapping(sums.as_ptr(), out, rows);
             }
         }
     }

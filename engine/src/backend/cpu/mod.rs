@@ -73,7 +73,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl CpuBackend {
-    /// Reads all weights of a plan, one tensor at a time.
+    /// Reads and repacks all weights of a plan, one tensor at a time.
     ///
     /// # Errors
     /// What the source and `progress` return; `BadModel` and `UnsupportedModel` for weights that do not fit the
@@ -84,9 +84,9 @@ impl CpuBackend {
             n if n <= pool::MAX_THREADS => n,
             n => return Err(Error::invalid("threads", format!("{n} is more than {}", pool::MAX_THREADS))),
         };
-        let weights = Weights::load(&plan, weights, progress)?;
+        let mut pool = Pool::new(threads)?;
+        let weights = Weights::load(&plan, weights, &mut pool, progress)?;
         let shape = StateShape::new(&plan);
-        let pool = Pool::new(threads)?;
         Ok(CpuBackend {
             weights,
             isa: if options.portable { Isa::PORTABLE } else { Isa::detect() },

@@ -5,7 +5,8 @@
 
 use super::ffn::Gate;
 use super::lanes::Isa;
-use super::matmul::{panel_elems, Product};
+use super::formats::{SUM, UNIT};
+use super::matmul::{in_tiles, panel_elems, tiles, Activations, Prepare, Product, ROWS_TOGETHER, TILE};
 use super::norm::RmsNorm;
 use super::pool::Pool;
 use super::scratch::{Scratch, Shared};
@@ -183,7 +184,7 @@ impl Pass<'_> {
     pub(crate) fn multiply(&mut self, jobs: &[Job<'_>], x: Rows) -> Result<()> {
         let rows = jobs.iter().map(|j| j.linear.weight.rows).max().unwrap_or(0);
         let chunk = self.chunk(jobs.iter().map(|j| j.linear.weight.rows).sum());
-        let (chunks, mul) = (rows.div_ceil(chunk), self.multiplier(x)?);
+        let (chunks, mul) = (rows.div_ceil(chunk), self.multiplier(jobs, x)?);
         let tiles = x.n.div_ceil(mul.tile);
         self.step(chunks * tiles * jobs.len(), &|item, thread| {
             let (job, item) = (&jobs[item % jobs.len()], item / jobs.len());
@@ -197,7 +198,7 @@ impl Pass<'_> {
     fn multiply_together(&mut self, jobs: &[Job<'_>], x: Rows, after: &(dyn Fn(Range<usize>, Range<usize>) + Sync)) -> Result<()> {
         let rows = jobs[0].linear.weight.rows;
         let chunk = self.chunk(rows);
-        let (chunks, mul) = (rows.div_ceil(chunk), self.multiplier(x)?);
+        let (chunks, mul) = (rows.div_ceil(chunk), self.multiplier(jobs, x)?);
         self.step(chunks * x.n.div_ceil(mul.tile), &|item, thread| {
             let (rows, tokens) = (mul.rows(item % chunks, chunk, rows), mul.tokens(item / chunks));
             for job in jobs {
@@ -207,28 +208,44 @@ impl Pass<'_> {
         })
     }
 
-    /// Rows of an item of a step with so many: enough items to share out evenly, not so many that taking them costs.
+    /// Rows of an item of a step with so many: enough items to share out evenly, not so many that taking them
+    /// costs, and a multiple of what kernels work on together.
     fn chunk(&self, rows: usize) -> usize {
-        (rows / (self.pool.threads() * 8)).clamp(8, 64).next_multiple_of(8)
+        (rows / (self.pool.threads() * 8)).clamp(1, 4 * ROWS_TOGETHER).next_multiple_of(ROWS_TOGETHER)
     }
 
-    /// Prepares an input for products: padded to whole units, tiled, with room for unpacked weights.
-    fn multiplier(&mut self, x: Rows) -> Result<Multiplier> {
-        let stride = x.cols.next_multiple_of(super::formats::UNIT);
-        let mut at = x.at;
-        if stride != x.cols {
-            at = self.scratch.padded.reserve(x.n * stride)?;
-            for t in 0..x.n {
-                // SAFETY: row `t` of both buffers; no step is running.
-                let (from, to) = unsafe { (x.at.slice(t * x.cols, x.cols), at.slice(t * stride, stride)) };
-                to[..x.cols].copy_from_slice(from);
-                to[x.cols..].fill(0.0);
-            }
+    /// Prepares an input for products: laid out as they want it, with room for unpacked weights.
+    fn multiplier(&mut self, jobs: &[Job<'_>], x: Rows) -> Result<Multiplier> {
+        let (isa, stride, tiled) = (self.isa, x.cols.next_multiple_of(UNIT), in_tiles(x.n));
+        let (mut plain, mut unshifted) = (None, None);
+        if jobs.iter().any(|j| !j.linear.weight.shifted) && (tiled || stride != x.cols) {
+            plain = Some(self.scratch.plain.reserve(x.n * stride)?);
         }
-        let panel = panel_elems(stride);
+        if jobs.iter().any(|j| j.linear.weight.shifted) {
+            unshifted = Some(self.scratch.unshifted.reserve(x.n * stride)?);
+        }
+        let sums = self.scratch.sums.reserve(x.n * stride / SUM)?;
+        let parts: Vec<(usize, usize)> = if tiled { tiles(x.n).collect() } else { (0..x.n).map(|t| (t, 1)).collect() };
+        self.step_tokens(parts.len(), &|part| {
+            let (t, width) = parts[part];
+            // SAFETY: these rows of all buffers belong to this item.
+            unsafe {
+                isa.call(Prepare {
+                    x: x.at.at(t * x.cols),
+                    cols: x.cols,
+                    width,
+                    stride,
+                    plain: plain.map(|b| b.at(t * stride)),
+                    unshifted: unshifted.map(|b| b.at(t * stride)),
+                    sums: sums.at(t * (stride / SUM)),
+                });
+            }
+        })?;
+        let tile = (TILE_BYTES / (stride * 4)).clamp(2 * TILE, 32 * TILE) / TILE * TILE;
+        let panel = panel_elems(tile);
         let panels = self.scratch.panels.reserve(panel * self.pool.threads())?;
-        let tile = (TILE_BYTES / (stride * 4)).clamp(12, 192) / 3 * 3;
-        Ok(Multiplier { isa: self.isa, x: at, stride, n: x.n, tile, panels, panel })
+        let (x_at, n) = (plain.unwrap_or(x.at), x.n);
+        Ok(Multiplier { isa, x: x_at, unshifted: unshifted.unwrap_or(x_at), sums, stride, n, tiled, tile, panels, panel })
     }
 
     /// Logits of the rows that are wanted.
@@ -293,8 +310,11 @@ impl Pass<'_> {
 struct Multiplier {
     isa: Isa,
     x: Shared,
+    unshifted: Shared,
+    sums: Shared,
     stride: usize,
     n: usize,
+    tiled: bool,
     /// Tokens of an item.
     tile: usize,
     panels: Shared,
@@ -311,23 +331,25 @@ impl Multiplier {
     }
 
     fn run(&self, job: &Job<'_>, rows: Range<usize>, tokens: Range<usize>, thread: usize) {
+        if rows.is_empty() {
+            return;
+        }
         let (weight, n_out) = (&job.linear.weight, job.linear.weight.rows);
-        debug_assert_eq!(weight.padded.next_multiple_of(super::formats::UNIT), self.stride);
-        // SAFETY: `x` has `n` rows of `stride` elements that no item writes; these rows and tokens of `out` are
-        // this item's, and the panel is this thread's.
+        assert_eq!(weight.padded, self.stride);
+        // SAFETY: the activations have `n` rows of `stride` elements that no item writes; these rows and tokens
+        // of `out` are this item's, and the panel is this thread's.
         unsafe {
-            weight.multiply(
-                self.isa,
-                Product {
-                    rows: rows.clone(),
-                    x: self.x.at(tokens.start * self.stride),
-                    x_stride: self.stride,
-                    n: tokens.len(),
-                    out: job.out.at(tokens.start * n_out),
-                    out_stride: n_out,
-                    panel: self.panels.at(thread * self.panel),
-                },
-            );
+            let x = Activations {
+                x: self.x.at(tokens.start * self.stride),
+                unshifted: self.unshifted.at(tokens.start * self.stride),
+                sums: self.sums.at(tokens.start * (self.stride / SUM)),
+                stride: self.stride,
+                n: tokens.len(),
+                tiled: self.tiled,
+            };
+            let out = job.out.at(tokens.start * n_out);
+            let panel = self.panels.at(thread * self.panel);
+            weight.multiply(self.isa, &Product { rows: rows.clone(), x, out, out_stride: n_out, panel });
             if let Some(bias) = &job.linear.bias {
                 for t in tokens {
                     let out = job.out.slice(t * n_out + rows.start, rows.len());

@@ -71,8 +71,12 @@ pub(crate) struct Scratch {
     pub(crate) mixed: Buffer,
     /// What the output projection writes, `[n][hidden]`.
     pub(crate) projected: Buffer,
-    /// Inputs whose rows are not whole units, zeros behind them.
-    pub(crate) padded: Buffer,
+    /// A product's input in tiles, zeros behind the rows' ends.
+    pub(crate) plain: Buffer,
+    /// The same for formats that want it unshifted.
+    pub(crate) unshifted: Buffer,
+    /// Sums of inputs for formats with offsets.
+    pub(crate) sums: Buffer,
     /// Unpacked weights, one part a thread.
     pub(crate) panels: Buffer,
     /// Attention scores, one part a thread.

@@ -1,6 +1,7 @@
 //! A plan bound to its weights.
 
 use super::matrix::{to_f32, Matrix};
+use super::pool::Pool;
 use crate::backend::{Progress, WeightSource};
 use crate::error::{Error, Result};
 use crate::model::plan::{self, Mixer as PlanMixer, Plan, RopeStyle, TensorId};
@@ -81,8 +82,8 @@ pub(crate) struct Weights {
 impl Weights {
     /// Reads every tensor of a plan, in the plan's order, and checks that the shapes fit together: the kernels
     /// rely on them.
-    pub(crate) fn load(plan: &Plan, source: &mut dyn WeightSource, progress: Progress<'_>) -> Result<Self> {
-        let tensors = Tensors::read(plan, source, progress)?;
+    pub(crate) fn load(plan: &Plan, source: &mut dyn WeightSource, pool: &mut Pool, progress: Progress<'_>) -> Result<Self> {
+        let tensors = Tensors::read(plan, source, pool, progress)?;
         let mut binder = Binder { plan, tensors: &tensors, ropes: Vec::new() };
         positive("vocab", plan.vocab)?;
         positive("hidden", plan.hidden)?;
@@ -121,7 +122,7 @@ struct Tensors {
 }
 
 impl Tensors {
-    fn read(plan: &Plan, source: &mut dyn WeightSource, progress: Progress<'_>) -> Result<Self> {
+    fn read(plan: &Plan, source: &mut dyn WeightSource, pool: &mut Pool, progress: Progress<'_>) -> Result<Self> {
         let vectors = vectors(plan);
         let size = |spec: &plan::TensorSpec| {
             (spec.rows as u64).saturating_mul(spec.cols as u64) / spec.dtype.block_elems() as u64 * spec.dtype.block_bytes() as u64
@@ -132,11 +133,11 @@ impl Tensors {
         for (i, spec) in plan.tensors.iter().enumerate() {
             let data = source.read(spec)?;
             held.push(if vectors.contains(&TensorId(i)) {
-                let v = to_f32(spec, data)?;
+                let v = to_f32(spec, &data, pool)?;
                 bytes += v.len() as u64 * 4;
                 Held::Vector(v.into())
             } else {
-                let m = Matrix::new(spec, data)?;
+                let m = Matrix::new(spec, &data, pool)?;
                 bytes += m.bytes() as u64;
                 Held::Matrix(Arc::new(m))
             });

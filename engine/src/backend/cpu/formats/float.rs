@@ -1,44 +1,56 @@
-//! F32, F16 and BF16: rows of plain numbers.
+//! F32, F16 and BF16: `[32 columns][8 rows]` plain numbers.
 
-use super::{Format, UNIT};
-use crate::backend::cpu::lanes::{Lanes, LANES};
+use super::{Format, ROWS, UNIT};
+use crate::backend::cpu::lanes::Lanes;
 
 pub(crate) struct F32;
 pub(crate) struct F16;
 pub(crate) struct Bf16;
 
-impl Format for F32 {
-    #[inline(always)]
-    unsafe fn unit<L: Lanes>(row: *const u8, unit: usize) -> [L; 4] {
-        let mut w = [L::zero(); 4];
-        for (i, w) in w.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the unit's 128 bytes; loads need no alignment.
-            *w = unsafe { L::load(row.add(unit * UNIT * 4 + i * LANES * 4).cast()) };
+fn transpose<const N: usize>(rows: [&[u8]; ROWS], block: &mut [u8]) {
+    for (k, to) in block.chunks_exact_mut(N * ROWS).enumerate() {
+        for (row, to) in rows.iter().zip(to.chunks_exact_mut(N)) {
+            to.copy_from_slice(&row[k * N..(k + 1) * N]);
         }
-        w
     }
 }
 
-impl Format for F16 {
-    #[inline(always)]
-    unsafe fn unit<L: Lanes>(row: *const u8, unit: usize) -> [L; 4] {
-        let mut w = [L::zero(); 4];
-        for (i, w) in w.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the unit's 64 bytes.
-            *w = unsafe { L::load_f16(row.add(unit * UNIT * 2 + i * LANES * 2)) };
+macro_rules! float_format {
+    ($name:ident, $bytes:literal, $load:expr) => {
+        impl Format for $name {
+            const COLS: usize = UNIT;
+            const BYTES: usize = UNIT * ROWS * $bytes;
+            const PART: usize = UNIT;
+            const OFFSET: bool = false;
+            const SHIFTED: bool = false;
+
+            fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
+                transpose::<$bytes>(rows, block);
+            }
+
+            #[inline(always)]
+            unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+                let mut q = [L::zero(); 8];
+                for (i, q) in q.iter_mut().enumerate() {
+                    // SAFETY: the caller vouches for the block; column `8 j + i` is within it.
+                    *q = unsafe { $load(block.add((8 * j + i) * ROWS * $bytes).cast()) };
+                }
+                q
+            }
+
+            #[inline(always)]
+            unsafe fn scale<L: Lanes>(_block: *const u8, _part: usize) -> L {
+                L::splat(1.0)
+            }
+
+            #[inline(always)]
+            unsafe fn offset<L: Lanes>(_block: *const u8, _part: usize) -> L {
+                L::zero()
+            }
         }
-        w
-    }
+    };
 }
 
-impl Format for Bf16 {
-    #[inline(always)]
-    unsafe fn unit<L: Lanes>(row: *const u8, unit: usize) -> [L; 4] {
-        let mut w = [L::zero(); 4];
-        for (i, w) in w.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the unit's 64 bytes.
-            *w = unsafe { L::load_bf16(row.add(unit * UNIT * 2 + i * LANES * 2)) };
-        }
-        w
-    }
-}
+float_format!(F32, 4, L::load);
+float_format!(F16, 2, L::load_f16);
+float_format!(Bf16, 2, L::load_bf16);

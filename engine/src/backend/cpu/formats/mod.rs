@@ -1,7 +1,19 @@
-//! How each storage type becomes numbers: one file a format, one source for all instruction sets.
+//! The CPU's own layouts of the storage types: one file a format, one source for all instruction sets.
+//!
+//! Eight rows are interleaved, so that a lane of a vector is a row: nothing is ever summed across lanes, and the
+//! scales of eight rows are converted together. Rows are cut into blocks of [`Format::COLS`] columns (zeros behind
+//! the last row and column) and blocks into parts of [`Format::PART`] columns that share a scale:
+//!
+//! ```text
+//! sum_k w[k] x[k] = sum_parts scale * (sum_k q[k] x[k]) + offset * (sum_k x[k])
+//! ```
+//!
+//! Every format keeps the bits of the file's numbers; the size is that of the file's blocks, except that the
+//! six-bit scales of Q4_K and Q5_K take a byte each (2.8 and 2.3 per cent more).
 
 mod float;
-mod k_scales;
+mod k_quants;
+mod nibbles;
 mod q4_0;
 mod q4_1;
 mod q4_k;
@@ -21,19 +33,56 @@ pub(crate) use q5_k::Q5K;
 pub(crate) use q6_k::Q6K;
 pub(crate) use q8_0::Q8_0;
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, LANES};
 use crate::quant::DType;
 
-/// Elements that a format unpacks at once: four vectors.
+/// Rows that are interleaved.
+pub(crate) const ROWS: usize = LANES;
+
+/// Columns are padded to a multiple of this.
 pub(crate) const UNIT: usize = 32;
 
-/// A layout of a row of weights in memory.
+/// Columns of the sums of activations that products with offsets need: the smallest part.
+pub(crate) const SUM: usize = 16;
+
+/// Factors of eight consecutive activations for formats with [`Format::SHIFTED`]. All are powers of two.
+pub(crate) const UNSHIFT: [f32; 8] =
+    [1.0, 1.0 / 16.0, 1.0 / 256.0, 1.0 / 4096.0, 1.0 / 65536.0, 1.0 / 1048576.0, 1.0 / 16777216.0, 1.0];
+
+/// A layout of eight rows.
 pub(crate) trait Format {
-    /// Unpacks elements `UNIT * unit ..` of a row.
+    /// Columns of a block.
+    const COLS: usize;
+    /// Bytes of a block of eight rows.
+    const BYTES: usize;
+    /// Columns of a part.
+    const PART: usize;
+    /// Whether parts have offsets; without, they are 0.
+    const OFFSET: bool;
+    /// Whether [`Format::eight`] leaves number `k` multiplied by `1 / UNSHIFT[k % 8]`, for the activations to undo:
+    /// it saves a shift.
+    const SHIFTED: bool;
+
+    /// Packs a block. `rows[r]` are the file's bytes of row `r`'s columns.
+    fn pack(rows: [&[u8]; ROWS], block: &mut [u8]);
+
+    /// Columns `8 * j ..` of eight rows: lane `r` of vector `i` is row `r`'s number in column `8 * j + i`.
     ///
     /// # Safety
-    /// `row` points to a whole row of this format that has more than `unit` units.
-    unsafe fn unit<L: Lanes>(row: *const u8, unit: usize) -> [L; 4];
+    /// `block` is readable for `BYTES` and `8 * j < COLS`.
+    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8];
+
+    /// Scales of a part, lane `r` for row `r`.
+    ///
+    /// # Safety
+    /// `block` is readable for `BYTES` and `part * PART < COLS`.
+    unsafe fn scale<L: Lanes>(block: *const u8, part: usize) -> L;
+
+    /// Offsets of a part.
+    ///
+    /// # Safety
+    /// As for [`Format::scale`].
+    unsafe fn offset<L: Lanes>(block: *const u8, part: usize) -> L;
 }
 
 /// A computation that is compiled once a format.
@@ -41,7 +90,7 @@ pub(crate) trait ForFormat {
     /// What it returns.
     type Out;
     /// The computation.
-    fn run<F: Format>(self) -> Self::Out;
+    fn run<F: Format + 'static>(self) -> Self::Out;
 }
 
 /// Runs a computation for a storage type's format.
@@ -62,36 +111,9 @@ pub(crate) fn for_format<C: ForFormat>(dtype: DType, computation: C) -> C::Out {
     }
 }
 
-/// The low and high nibbles of 16 bytes: elements 0 to 15 and 16 to 31 of a 32-element block.
-///
-/// # Safety
-/// `p` is readable for 16 bytes.
-#[inline(always)]
-unsafe fn nibbles<L: Lanes>(p: *const u8) -> [L::Int; 4] {
-    // SAFETY: the caller vouches for 16 bytes.
-    let (a, b) = unsafe { (L::load_u8(p), L::load_u8(p.add(8))) };
-    [L::and(a, 15), L::and(b, 15), L::shr(a, 4), L::shr(b, 4)]
-}
-
-/// Adds the fifth bits, bit `i` of `high` to element `i`.
-#[inline(always)]
-fn fifth_bits<L: Lanes>(q: [L::Int; 4], high: u32) -> [L::Int; 4] {
-    [
-        L::add_shl(q[0], L::bits(high, 0), 4),
-        L::add_shl(q[1], L::bits(high, 8), 4),
-        L::add_shl(q[2], L::bits(high, 16), 4),
-        L::add_shl(q[3], L::bits(high, 24), 4),
-    ]
-}
-
-/// `scale * q + offset`.
-#[inline(always)]
-fn affine<L: Lanes>(q: [L::Int; 4], scale: f32, offset: f32) -> [L; 4] {
-    let (scale, offset) = (L::splat(scale), L::splat(offset));
-    let mut w = [L::zero(); 4];
-    // A loop, not `map`: closures are not sure to be inlined into the code that has the CPU features.
-    for i in 0..4 {
-        w[i] = L::float(q[i]).mul_add(scale, offset);
+/// Copies field `from .. from + N` of every row's block to `to`, row after row.
+fn interleave<const N: usize>(rows: &[&[u8]; ROWS], from: usize, to: &mut [u8]) {
+    for (row, to) in rows.iter().zip(to.chunks_exact_mut(N)) {
+        to.copy_from_slice(&row[from..from + N]);
     }
-    w
 }

@@ -1,29 +1,39 @@
-//! Q4_K: 256 elements: f16 scale and minimum, 8 six-bit scales and minima, nibbles; `d sc q - dmin m`.
+//! Q4_K: `d sc q - dmin m`. A block is the head of [`k_quants`], then for each part 4 times 32 bytes of nibbles.
 
-use super::{k_scales::scale_min, Format};
-use crate::backend::cpu::lanes::{Lanes, LANES};
+use super::{k_quants, nibbles, Format, ROWS};
+use crate::backend::cpu::lanes::Lanes;
 
 pub(crate) struct Q4K;
 
 impl Format for Q4K {
-    #[inline(always)]
-    unsafe fn unit<L: Lanes>(row: *const u8, unit: usize) -> [L; 4] {
-        // SAFETY: the caller vouches for the 144 bytes of the unit's block.
-        unsafe {
-            let block = row.add(unit / 8 * 144);
-            let (sc, m) = scale_min(block.add(4), unit % 8);
-            let d = L::f16(block) * f32::from(sc);
-            let m = L::f16(block.add(2)) * f32::from(m);
-            // Units 2j and 2j + 1 are the low and the high nibbles of the same 32 bytes.
-            let bytes = block.add(16 + unit % 8 / 2 * 32);
-            let shift = unit as u32 % 2 * 4;
-            let (d, m) = (L::splat(d), L::splat(-m));
-            let mut w = [d; 4];
-            for (i, w) in w.iter_mut().enumerate() {
-                let q = L::and(L::shr(L::load_u8(bytes.add(i * LANES)), shift), 15);
-                *w = L::float(q).mul_add(d, m);
-            }
-            w
+    const COLS: usize = 256;
+    const BYTES: usize = k_quants::HEAD + 8 * 128;
+    const PART: usize = 32;
+    const OFFSET: bool = true;
+    const SHIFTED: bool = true;
+
+    fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
+        k_quants::pack_head(&rows, block);
+        for (part, to) in block[k_quants::HEAD..].chunks_exact_mut(128).enumerate() {
+            nibbles::pack(&rows.map(|r| k_quants::numbers(&r[16..], part)), to);
         }
+    }
+
+    #[inline(always)]
+    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+        // SAFETY: the caller vouches for the block.
+        unsafe { nibbles::shifted(block.add(k_quants::HEAD + 32 * j)) }
+    }
+
+    #[inline(always)]
+    unsafe fn scale<L: Lanes>(block: *const u8, part: usize) -> L {
+        // SAFETY: the caller vouches for the block.
+        unsafe { k_quants::scale(block, part) }
+    }
+
+    #[inline(always)]
+    unsafe fn offset<L: Lanes>(block: *const u8, part: usize) -> L {
+        // SAFETY: the caller vouches for the block.
+        unsafe { k_quants::offset(block, part) }
     }
 }

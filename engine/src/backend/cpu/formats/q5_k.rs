@@ -1,30 +1,52 @@
-//! Q5_K: Q4_K with a fifth bit: bit `u` of byte `l` of `qh` belongs to element `l` of unit `u`.
+//! Q5_K: `d sc q - dmin m`. A block is the head of [`k_quants`], then for each part 8 dwords of fifth bits (bit
+//! `k` for column `k`), then for each part 4 times 32 bytes of nibbles.
 
-use super::{k_scales::scale_min, Format};
-use crate::backend::cpu::lanes::{Lanes, LANES};
+use super::{k_quants, nibbles, Format, ROWS};
+use crate::backend::cpu::lanes::Lanes;
 
 pub(crate) struct Q5K;
 
+const FIFTH: usize = k_quants::HEAD;
+const LOW: usize = FIFTH + 8 * 32;
+
 impl Format for Q5K {
-    #[inline(always)]
-    unsafe fn unit<L: Lanes>(row: *const u8, unit: usize) -> [L; 4] {
-        // SAFETY: the caller vouches for the 176 bytes of the unit's block.
-        unsafe {
-            let block = row.add(unit / 8 * 176);
-            let (sc, m) = scale_min(block.add(4), unit % 8);
-            let d = L::f16(block) * f32::from(sc);
-            let m = L::f16(block.add(2)) * f32::from(m);
-            let high = block.add(16);
-            let bytes = block.add(48 + unit % 8 / 2 * 32);
-            let shift = unit as u32 % 2 * 4;
-            let (d, m) = (L::splat(d), L::splat(-m));
-            let mut w = [d; 4];
-            for (i, w) in w.iter_mut().enumerate() {
-                let low = L::and(L::shr(L::load_u8(bytes.add(i * LANES)), shift), 15);
-                let fifth = L::and(L::shr(L::load_u8(high.add(i * LANES)), unit as u32 % 8), 1);
-                *w = L::float(L::add_shl(low, fifth, 4)).mul_add(d, m);
+    const COLS: usize = 256;
+    const BYTES: usize = LOW + 8 * 128;
+    const PART: usize = 32;
+    const OFFSET: bool = true;
+    const SHIFTED: bool = false;
+
+    fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
+        k_quants::pack_head(&rows, block);
+        let (head, low) = block.split_at_mut(LOW);
+        for (part, (fifth, low)) in head[FIFTH..].chunks_exact_mut(32).zip(low.chunks_exact_mut(128)).enumerate() {
+            for (row, to) in rows.iter().zip(fifth.chunks_exact_mut(4)) {
+                // Bit `part` of byte `k` belongs to column `k` of the part.
+                let bits = row[16..48].iter().rev().fold(0u32, |bits, b| bits << 1 | u32::from(b >> part & 1));
+                to.copy_from_slice(&bits.to_le_bytes());
             }
-            w
+            nibbles::pack(&rows.map(|r| k_quants::numbers(&r[48..], part)), low);
         }
+    }
+
+    #[inline(always)]
+    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+        // SAFETY: the caller vouches for the block.
+        unsafe {
+            let fifth = L::shr(L::load_int(block.add(FIFTH + j / 4 * 32)), 8 * (j % 4) as u32);
+            nibbles::extended::<L, 1>(block.add(LOW + 32 * j), fifth)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scale<L: Lanes>(block: *const u8, part: usize) -> L {
+        // SAFETY: the caller vouches for the block.
+        unsafe { k_quants::scale(block, part) }
+    }
+
+    #[inline(always)]
+    unsafe fn offset<L: Lanes>(block: *const u8, part: usize) -> L {
+        // SAFETY: the caller vouches for the block.
+        unsafe { k_quants::offset(block, part) }
     }
 }

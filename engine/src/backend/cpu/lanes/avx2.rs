@@ -86,14 +86,6 @@ impl Lanes for F32x8 {
     }
 
     #[inline(always)]
-    unsafe fn f16(p: *const u8) -> f32 {
-        // SAFETY: see the module; the caller vouches for two bytes.
-        unsafe {
-            let h = p.cast::<u16>().read_unaligned();
-            _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(h))))
-        }
-    }
-    #[inline(always)]
     unsafe fn load_f16(p: *const u8) -> Self {
         // SAFETY: see the module; the caller vouches for 16 bytes.
         F32x8(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) })
@@ -117,13 +109,9 @@ impl Lanes for F32x8 {
         unsafe { _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast())) }
     }
     #[inline(always)]
-    fn bits(word: u32, from: u32) -> __m256i {
-        // SAFETY: see the module.
-        unsafe {
-            let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-            let shift = _mm256_add_epi32(lane, _mm256_set1_epi32(from as i32));
-            _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(word as i32), shift), _mm256_set1_epi32(1))
-        }
+    unsafe fn load_int(p: *const u8) -> __m256i {
+        // SAFETY: see the module; the caller vouches for 32 bytes.
+        unsafe { _mm256_loadu_si256(p.cast()) }
     }
     #[inline(always)]
     fn and(a: __m256i, mask: i32) -> __m256i {

@@ -44,10 +44,6 @@ pub(crate) trait Lanes: Copy {
     /// Lane `i` is `v[i].sum()`.
     fn sum_each(v: [Self; LANES]) -> Self;
 
-    /// The half-precision number at `p`.
-    /// # Safety
-    /// `p` is readable for two bytes.
-    unsafe fn f16(p: *const u8) -> f32;
     /// Eight half-precision numbers.
     /// # Safety
     /// `p` is readable for 16 bytes.
@@ -64,8 +60,10 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// `p` is readable for eight bytes.
     unsafe fn load_i8(p: *const u8) -> Self::Int;
-    /// Lane `i` is bit `from + i` of `word`.
-    fn bits(word: u32, from: u32) -> Self::Int;
+    /// Eight little-endian 32-bit integers.
+    /// # Safety
+    /// `p` is readable for 32 bytes.
+    unsafe fn load_int(p: *const u8) -> Self::Int;
     /// Every lane `& mask`.
     fn and(a: Self::Int, mask: i32) -> Self::Int;
     /// Every lane shifted right by `n < 32`, zeros coming in.

@@ -100,11 +100,6 @@ impl Lanes for F32x8 {
     }
 
     #[inline(always)]
-    unsafe fn f16(p: *const u8) -> f32 {
-        // SAFETY: the caller vouches for two bytes.
-        f16_to_f32(u16::from_le_bytes(unsafe { bytes(p) }))
-    }
-    #[inline(always)]
     unsafe fn load_f16(p: *const u8) -> Self {
         // SAFETY: the caller vouches for 16 bytes.
         let b: [u8; 16] = unsafe { bytes(p) };
@@ -129,8 +124,10 @@ impl Lanes for F32x8 {
         int(|i| i32::from(b[i] as i8))
     }
     #[inline(always)]
-    fn bits(word: u32, from: u32) -> I32x8 {
-        int(|i| (word >> (from + i as u32) & 1) as i32)
+    unsafe fn load_int(p: *const u8) -> I32x8 {
+        // SAFETY: the caller vouches for 32 bytes.
+        let b: [u8; 32] = unsafe { bytes(p) };
+        int(|i| i32::from_le_bytes([b[4 * i], b[4 * i + 1], b[4 * i + 2], b[4 * i + 3]]))
     }
     #[inline(always)]
     fn and(a: I32x8, mask: i32) -> I32x8 {

@@ -262,7 +262,7 @@ mod tests {
         for _ in 0..5 {
             std::thread::sleep(SPIN * 100);
             let sum = AtomicUsize::new(0);
-            pool.run(100, &|item, _| drop(sum.fetch_add(item, Ordering::Relaxed))).unwrap();
+            pool.run(100, &|item, _| { sum.fetch_add(item, Ordering::Relaxed); }).unwrap();
             assert_eq!(sum.into_inner(), 4950);
         }
     }

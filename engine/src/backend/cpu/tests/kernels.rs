@@ -2,8 +2,10 @@
 
 use super::model::{bits, random_row, Random};
 use crate::backend::cpu::lanes::{all_isas, Isa};
-use crate::backend::cpu::matmul::{panel_elems, Product};
+use crate::backend::cpu::formats::SUM;
+use crate::backend::cpu::matmul::{in_tiles, panel_elems, tiles, Activations, Prepare, Product};
 use crate::backend::cpu::matrix::Matrix;
+use crate::backend::cpu::pool::Pool;
 use crate::model::plan::TensorSpec;
 use crate::quant::DType;
 use std::ops::Range;
@@ -14,36 +16,45 @@ fn matrix(dtype: DType, rows: usize, cols: usize, seed: u64) -> (Matrix, Vec<f32
     let mut values = vec![0.0; rows * cols];
     crate::quant::dequantize_row(dtype, &bytes, &mut values).unwrap();
     let spec = TensorSpec { name: format!("{dtype:?}"), dtype, rows, cols };
-    (Matrix::new(&spec, bytes.into()).unwrap(), values)
+    (Matrix::new(&spec, &bytes, &mut Pool::new(2).unwrap()).unwrap(), values)
 }
 
 fn shapes(dtype: DType) -> Vec<(usize, usize)> {
     match dtype.block_elems() {
-        1 => vec![(1, 1), (3, 7), (5, 32), (9, 45), (13, 160)],
-        n => vec![(1, n), (3, 2 * n), (4, n), (9, 3 * n), (13, 5 * n)],
+        1 => vec![(1, 1), (3, 7), (5, 32), (9, 45), (93, 160)],
+        n => vec![(1, n), (3, 2 * n), (4, n), (9, 3 * n), (93, 5 * n)],
     }
 }
 
 fn multiply(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: &mut [f32]) {
-    let mut panel = vec![f32::NAN; panel_elems(m.padded)];
-    assert!(x.len() >= n * m.padded && out.len() >= n * m.rows);
-    let product = Product {
-        rows,
-        x: x.as_ptr(),
-        x_stride: m.padded,
-        n,
-        out: out.as_mut_ptr(),
-        out_stride: m.rows,
-        panel: panel.as_mut_ptr(),
-    };
+    let stride = m.padded;
+    assert!(x.len() >= n * m.cols && out.len() >= (n - 1) * m.rows + rows.end);
+    let mut plain = vec![f32::NAN; n * stride];
+    let mut unshifted = plain.clone();
+    let mut sums = vec![f32::NAN; n * stride / SUM];
+    let parts: Vec<(usize, usize)> = if in_tiles(n) { tiles(n).collect() } else { (0..n).map(|t| (t, 1)).collect() };
+    for (t, width) in parts {
+        isa.call(Prepare {
+            x: x[t * m.cols..].as_ptr(),
+            cols: m.cols,
+            width,
+            stride,
+            plain: Some(plain[t * stride..].as_mut_ptr()),
+            unshifted: Some(unshifted[t * stride..].as_mut_ptr()),
+            sums: sums[t * stride / SUM..].as_mut_ptr(),
+        });
+    }
+    let mut panel = vec![f32::NAN; panel_elems(n)];
+    let (x, unshifted, sums) = (plain.as_ptr(), unshifted.as_ptr(), sums.as_ptr());
+    let x = Activations { x, unshifted, sums, stride, n, tiled: in_tiles(n) };
+    let (out, panel) = (out.as_mut_ptr(), panel.as_mut_ptr());
     // SAFETY: the sizes were checked above.
-    unsafe { m.multiply(isa, product) }
+    unsafe { m.multiply(isa, &Product { rows, x, out, out_stride: m.rows, panel }) }
 }
 
-/// Activations of `n` tokens, zeros behind `cols`.
-fn activations(n: usize, cols: usize, padded: usize) -> Vec<f32> {
+fn activations(n: usize, cols: usize) -> Vec<f32> {
     let mut random = Random(77);
-    (0..n * padded).map(|i| if i % padded < cols { random.float() } else { 0.0 }).collect()
+    (0..n * cols).map(|_| random.float()).collect()
 }
 
 #[test]
@@ -71,13 +82,13 @@ fn products_equal_sums_in_float64() {
         for (rows, cols) in shapes(dtype) {
             let (m, w) = matrix(dtype, rows, cols, 2);
             let n = 11;
-            let x = activations(n, cols, m.padded);
+            let x = activations(n, cols);
             for isa in all_isas() {
                 let mut out = vec![f32::NAN; n * rows];
                 multiply(&m, isa, 0..rows, &x, n, &mut out);
                 for (i, got) in out.iter().enumerate() {
                     let (t, r) = (i / rows, i % rows);
-                    let pairs = || w[r * cols..(r + 1) * cols].iter().zip(&x[t * m.padded..]);
+                    let pairs = || w[r * cols..(r + 1) * cols].iter().zip(&x[t * cols..]);
                     let want: f64 = pairs().map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
                     let size: f64 = pairs().map(|(w, x)| f64::from(w * x).abs()).sum();
                     assert!((f64::from(*got) - want).abs() <= size * 1e-6 + 1e-9, "{dtype:?} {rows}x{cols} {isa:?}: {got} {want}");
@@ -90,19 +101,19 @@ fn products_equal_sums_in_float64() {
 #[test]
 fn products_do_not_depend_on_how_they_are_cut() {
     for dtype in DType::ALL {
-        let (rows, cols) = (23, dtype.block_elems().max(32) * 3);
+        let (rows, cols) = (93, dtype.block_elems().max(32) * 3);
         let (m, _) = matrix(dtype, rows, cols, 3);
         let n = 13;
-        let x = activations(n, cols, m.padded);
+        let x = activations(n, cols);
         for isa in all_isas() {
             let mut whole = vec![f32::NAN; n * rows];
             multiply(&m, isa, 0..rows, &x, n, &mut whole);
-            for (tokens, chunk) in [(1, 23), (1, 5), (2, 4), (3, 7), (4, 1), (5, 8), (6, 23), (7, 2), (12, 6)] {
+            for (tokens, chunk) in [(1, 93), (1, 8), (1, 24), (2, 16), (3, 72), (4, 8), (5, 8), (6, 93), (7, 16), (12, 40)] {
                 let mut cut = vec![f32::NAN; n * rows];
                 for t in (0..n).step_by(tokens) {
                     for r in (0..rows).step_by(chunk) {
                         let range = r..rows.min(r + chunk);
-                        multiply(&m, isa, range, &x[t * m.padded..], tokens.min(n - t), &mut cut[t * rows..]);
+                        multiply(&m, isa, range, &x[t * cols..], tokens.min(n - t), &mut cut[t * rows..]);
                     }
                 }
                 assert_eq!(bits(&cut), bits(&whole), "{dtype:?} {isa:?}, {tokens} tokens, {chunk} rows");
@@ -117,6 +128,7 @@ fn bad_shapes_and_sizes_are_errors() {
     for (dtype, rows, cols, bytes) in
         [(DType::Q4_0, 2, 33, 36), (DType::Q4_K, 1, 128, 144), (DType::F32, 2, 2, 15), (DType::Q8_0, usize::MAX / 8, 32, 34)]
     {
-        assert!(Matrix::new(&spec(dtype, rows, cols), vec![0; bytes].into()).is_err(), "{dtype:?} {rows}x{cols}");
+        let mut pool = Pool::new(1).unwrap();
+        assert!(Matrix::new(&spec(dtype, rows, cols), &vec![0; bytes], &mut pool).is_err(), "{dtype:?} {rows}x{cols}");
     }
 }
