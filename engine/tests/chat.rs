@@ -19,7 +19,7 @@ fn tokenizer(stem: &str) -> Tokenizer {
 fn render(tokenizer: &Tokenizer, template: &str, chat: &Chat) -> (Rendered, Vec<u32>) {
     let rendered =
         ChatTemplate::new(template, "", "").unwrap().render(chat, &tokenizer.control_names()).unwrap();
-    let ids = tokenizer.encode_rendered(&rendered).unwrap();
+    let ids = tokenizer.encode_marked(&rendered.text, rendered.marker).unwrap();
     (rendered, ids)
 }
 

@@ -112,7 +112,7 @@ impl BlockEncoder<'_> {
 
     fn chat(&self, chat: &Chat) -> Result<Vec<u32>> {
         let rendered = self.render(chat)?;
-        self.tokenizer.encode_rendered(&rendered)
+        self.tokenizer.encode_marked(&rendered.text, rendered.marker)
     }
 
     /// The conversation as text.

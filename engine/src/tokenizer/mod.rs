@@ -140,12 +140,12 @@ impl Tokenizer {
         })
     }
 
-    /// Ids of a rendered conversation: control tokens are parsed, except where the renderer marked a
-    /// literal inside a message's content (see [`crate::chat::Rendered`]).
-    pub fn encode_rendered(&self, rendered: &crate::chat::Rendered) -> Result<Vec<u32>> {
-        let Some(marker) = rendered.marker else { return self.encode(&rendered.text, Specials::Parse) };
+    /// Ids of a rendered conversation: control tokens are parsed, except the literals that have a `marker`
+    /// character inside, which stay text. Markers themselves are left out.
+    pub fn encode_marked(&self, text: &str, marker: Option<char>) -> Result<Vec<u32>> {
+        let Some(marker) = marker else { return self.encode(text, Specials::Parse) };
         let mut ids = Vec::new();
-        self.added.split_original(&rendered.text, Specials::Parse, |part| match part {
+        self.added.split_original(text, Specials::Parse, |part| match part {
             Part::Token(id) => {
                 ids.push(id);
                 Ok(())
