@@ -128,7 +128,8 @@ impl Scheduler {
 
     /// Chooses a finished job's token and waits for it.
     pub fn select(&self, done: Done, selection: Selection<'_>) -> Result<u32> {
-        self.backend.select(done.ticket, done.slot, selection)?;
+        // A slot whose selection failed has no token to poll for, and nobody else would take it.
+        self.backend.select(done.ticket, done.slot, selection).inspect_err(|_| self.discard(done))?;
         let output = self.output(done)?;
         output.token.ok_or_else(|| Error::Internal("the backend returned no token".into()))
     }

@@ -128,8 +128,10 @@ impl States {
         let mut seen = HashSet::new();
         let mut bytes = 0;
         for part in self.map.values().flat_map(|s| s.pages.iter().chain([&s.windows])) {
-            if seen.insert(part.as_ptr()) {
-                bytes += part.len() as u64 * 4;
+            // The raw pointer, without a reference to the floats: a pass may be writing them.
+            let page = Arc::as_ptr(part);
+            if seen.insert(page.cast::<f32>()) {
+                bytes += page.len() as u64 * 4;
             }
         }
         bytes
