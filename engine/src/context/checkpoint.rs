@@ -1,6 +1,6 @@
 //! Physical exact continuations: the tokens, the state they filled, and a value in progress.
 
-use super::file;
+use super::{disk, file};
 use super::sequence::Sequence;
 use crate::backend::{Backend, StateImage, StateShape};
 use crate::error::{Error, Result};
@@ -101,6 +101,11 @@ impl Checkpoint {
         &self.0.tokens
     }
 
+    /// Context of the session it came from, as its bytes say: not yet checked against any model.
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+
     /// What it is, without restoring it.
     pub fn info(&self) -> Result<CheckpointInfo> {
         let filled = match &self.0.state {
@@ -147,16 +152,13 @@ impl Checkpoint {
     /// either the old file or the whole new one. Returns the bytes written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
         let bytes = self.to_bytes()?;
-        file::write_atomically(path.as_ref(), &bytes)?;
+        disk::write_atomically(path.as_ref(), &bytes)?;
         Ok(bytes.len() as u64)
     }
 
     /// Reads a file written by [`Checkpoint::save`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let bytes = std::fs::read(path)
-            .map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })?;
-        Self::from_bytes(&bytes)
+        Self::from_bytes(&disk::read(path.as_ref())?)
     }
 
     /// A sequence in `backend` that continues here, and how it came about.
@@ -165,11 +167,10 @@ impl Checkpoint {
         backend: &Arc<dyn Backend>,
         own: &Identity,
         policy: Restore,
-        capacity: Option<usize>,
+        capacity: usize,
         vocab: usize,
     ) -> Result<(Sequence, Option<Vec<u8>>, Restored)> {
         let inner = &*self.0;
-        let capacity = capacity.unwrap_or(inner.capacity);
         self.check(own, policy, capacity, vocab)?;
         let tokens = inner.tokens.clone();
         let same_class = own.exactness_class == inner.identity.exactness_class;

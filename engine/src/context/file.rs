@@ -16,8 +16,6 @@ use super::checkpoint::{Checkpoint, Identity};
 use crate::backend::{LayerState, StateImage, StateShape, PAGE_TOKENS};
 use crate::error::{try_zeroed, Error, Result};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
@@ -68,6 +66,8 @@ fn shape_of(layers: &[(u32, u32, u32)]) -> Option<StateShape> {
     for &(kind, a, b) in layers {
         let (a, b) = (a as usize, b as usize);
         match kind {
+            // Nothing without elements: what is walked head by head would not be bounded by the file.
+            0 if a == 0 || b == 0 => return None,
             0 => {
                 let n = a.checked_mul(b)?.checked_mul(PAGE_TOKENS)?;
                 let (k, v) = (kv, kv.checked_add(n)?);
@@ -219,7 +219,8 @@ fn decode_image(shape: &StateShape, len: usize, kv: &[u8], windows: &[u8]) -> Re
     let page_elems = shape.page_elems();
     let mut pages: Vec<Arc<[f32]>> = Vec::new();
     let (full, partial) = kv.split_at(len / PAGE_TOKENS * page_elems * 4);
-    for bytes in full.chunks_exact((page_elems * 4).max(1)) {
+    // Without a whole page nothing has bounded its size yet.
+    for bytes in full.chunks_exact(page_elems.saturating_mul(4).max(1)) {
         let mut page = try_zeroed(page_elems, "checkpoint page")?;
         read_floats(&mut page, bytes);
         pages.push(page.into());
@@ -286,23 +287,40 @@ fn sections(bytes: &[u8]) -> Result<[&[u8]; 5]> {
     Ok(out)
 }
 
-/// Writes beside `path` and renames, so that a crash leaves the old file or the new one, never a part.
-pub(super) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let io = |e: std::io::Error| Error::Io { path: path.display().to_string(), reason: e.to_string() };
-    let name = path.file_name().ok_or_else(|| Error::invalid("path", "names no file"))?;
-    let mut temporary = name.to_os_string();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let write = || -> std::io::Result<()> {
-        let mut file = std::fs::File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        drop(file);
-        std::fs::rename(&temporary, path)
-    };
-    write().map_err(|e| {
-        // The error is what matters; a leftover that cannot be removed either changes nothing.
-        let _ = std::fs::remove_file(&temporary);
-        io(e)
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file whose checksums are right and whose META is not.
+    fn forged(layers: &str, filled: u32) -> Vec<u8> {
+        let meta = format!(
+            r#"{{"fingerprint":1,"exactness_class":"x","layers":{layers},"page_tokens":{PAGE_TOKENS},"filled":{filled},"capacity":9}}"#
+        );
+        let mut out = vec![0; HEADER];
+        out.extend(meta.as_bytes());
+        out.extend([0; 4]);
+        write_header(&mut out, &[meta.len(), 4, 0, 0, 0]);
+        out
+    }
+
+    #[test]
+    fn forged_shapes_are_errors_and_cost_nothing() {
+        let most = u32::MAX;
+        let half = 1u32 << 31;
+        for (layers, filled) in [
+            (format!("[[0,{most},0]]"), 1),
+            (format!("[[0,0,{most}]]"), 0),
+            (format!("[[0,{most},{most}]]"), 1),
+            (format!("[[1,{most},{most}]]"), 0),
+            (format!("[[2,1,1]]"), 0),
+            ("[]".to_string(), 2),
+        ] {
+            match decode(&forged(&layers, filled)) {
+                Err(Error::BadCheckpoint { .. }) => {}
+                other => panic!("{layers}: {other:?}"),
+            }
+        }
+        // Without tokens no page is there, however large it would be.
+        assert!(decode(&forged(&format!("[[0,{half},{}]]", 1 << 26), 0)).is_ok());
+    }
 }

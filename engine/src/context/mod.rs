@@ -3,6 +3,12 @@
 mod block;
 mod checkpoint;
 mod file;
+#[cfg(not(target_arch = "wasm32"))]
+#[path = "native.rs"]
+mod disk;
+#[cfg(target_arch = "wasm32")]
+#[path = "wasm.rs"]
+mod disk;
 mod sequence;
 
 pub(crate) use block::BlockEncoder;

@@ -110,7 +110,11 @@ impl Model {
     /// The same with a context of the caller's choice.
     pub fn restore_with(&self, checkpoint: &Checkpoint, policy: Restore, options: SessionOptions) -> Result<Session> {
         let core = &self.0;
-        let capacity = options.context.map(|n| core.capacity(Some(n))).transpose()?;
+        let capacity = match options.context {
+            Some(n) => core.capacity(Some(n))?,
+            // What the bytes say may not exceed what the model was made for.
+            None => checkpoint.capacity().min(core.info.context_length),
+        };
         let (seq, resume, how) =
             checkpoint.restore(&core.backend, &core.identity, policy, capacity, core.info.vocab_size)?;
         Session::new(self.clone(), seq, resume, Some(how))
@@ -122,7 +126,7 @@ impl Model {
             Some(checkpoint) => self.restore(checkpoint, Restore::Exact)?,
             None => self.session(SessionOptions::default())?,
         };
-        session.append_with(context.blocks, &request.cancel, |_, _| {})?;
+        session.append_until(context.blocks, &request.cancel, request.deadline, |_, _| {})?;
         session.generate(request)?.finish()
     }
 
