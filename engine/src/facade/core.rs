@@ -3,7 +3,7 @@
 use super::model::ModelInfo;
 use crate::backend::{Backend, Mask};
 use crate::chat::ChatTemplate;
-use crate::constrain::Vocabulary;
+use crate::constrain::{Matcher, Type, TypeSource, Vocabulary};
 use crate::context::{Block, BlockEncoder, Identity, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::RunDeps;
@@ -45,14 +45,17 @@ impl Core {
         }
     }
 
-    pub fn run_deps(&self) -> Result<RunDeps<'_>> {
+    pub fn run_deps(&self) -> RunDeps<'_> {
+        RunDeps { scheduler: &self.scheduler, tokenizer: &self.tokenizer, text_mask: &self.text_mask }
+    }
+
+    /// What follows a value of the type. Unbounded text needs no grammar; the text mask keeps control tokens out.
+    pub fn matcher(&self, ty: &Type) -> Result<Option<Matcher>> {
+        if let TypeSource::Text { max_chars: None } = ty.source() {
+            return Ok(None);
+        }
         let vocabulary = self.vocabulary.get_or_init(|| Vocabulary::new(self.tokenizer.clone(), self.info.vocab_size));
-        Ok(RunDeps {
-            scheduler: &self.scheduler,
-            tokenizer: &self.tokenizer,
-            vocabulary: vocabulary.as_ref().map_err(Error::clone)?,
-            text_mask: &self.text_mask,
-        })
+        Matcher::new(ty, vocabulary.as_ref().map_err(Error::clone)?).map(Some)
     }
 
     pub fn encoder(&self, blocks: &[Block]) -> Result<BlockEncoder<'_>> {

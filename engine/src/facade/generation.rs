@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::generate::{Event, Output, Run};
 use std::borrow::BorrowMut;
 
-/// A generation over a borrowed (`&mut Session`) or owned ([`Session`]) session. Dropping it, an error or a
-/// cancellation leave the session as it was before the call, unless the request asked to keep the part.
+/// A generation over a borrowed (`&mut Session`) or owned ([`Session`]) session. Dropping it leaves the session
+/// as it was before the call; so do an error and a cancellation, unless the request asked to keep the part.
 pub struct Generation<S: BorrowMut<Session>> {
     session: S,
     run: Run,
@@ -26,11 +26,12 @@ impl<S: BorrowMut<Session>> Generation<S> {
             return Err(error.clone());
         }
         let model = self.session.borrow().model.clone();
-        let event = model.0.run_deps().and_then(|deps| self.run.next(&deps));
+        let event = self.run.next(&model.0.run_deps());
         if let Err(error) = &event {
             self.failed = Some(error.clone());
             if self.run.keeps_partial() {
-                self.commit()?;
+                // If even that fails, the session is as it was, and the first error is the one to tell.
+                let _ = self.commit();
             }
         }
         event

@@ -7,6 +7,7 @@ use crate::cancel::CancelToken;
 use crate::context::{Block, Checkpoint, Restored, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::{advance, Advance, Request, Resume, Run};
+use web_time::Instant;
 
 /// Choices made when a session is opened.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +59,17 @@ impl Session {
 
     /// The same, cancellable, with progress in tokens (done, total).
     pub fn append_with(&mut self, blocks: &[Block], cancel: &CancelToken, progress: impl FnMut(usize, usize)) -> Result<()> {
+        self.append_until(blocks, cancel, None, progress)
+    }
+
+    /// The same with a deadline, for a call whose generation has one.
+    pub(super) fn append_until(
+        &mut self,
+        blocks: &[Block],
+        cancel: &CancelToken,
+        deadline: Option<Instant>,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<()> {
         let encoder = self.model.0.encoder(blocks)?;
         let ids = match self.seq.tokens.is_empty() {
             true => encoder.context(blocks)?,
@@ -65,7 +77,7 @@ impl Session {
         };
         let mut tokens = self.seq.tokens.clone();
         tokens.extend(ids);
-        self.replace(self.seq.fork()?, tokens, cancel, progress)
+        self.replace(self.seq.fork()?, tokens, cancel, deadline, progress)
     }
 
     /// Makes the context exactly these blocks. The longest common prefix with the present context keeps its
@@ -87,7 +99,7 @@ impl Session {
         // The last token stays pending, since its logits are wanted.
         seq.truncate(common.min(tokens.len() - 1))?;
         let reused = seq.filled()?;
-        self.replace(seq, tokens, cancel, progress)?;
+        self.replace(seq, tokens, cancel, None, progress)?;
         Ok(reused)
     }
 
@@ -97,6 +109,7 @@ impl Session {
         mut seq: Sequence,
         tokens: Vec<u32>,
         cancel: &CancelToken,
+        deadline: Option<Instant>,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<()> {
         if tokens.len() > seq.capacity {
@@ -106,7 +119,7 @@ impl Session {
         let (first, end) = (seq.filled()?, seq.tokens.len() - 1);
         let mut filled = first;
         while filled < end {
-            if let Advance::Last(done) = advance(&seq, end, Logits::None, &self.model.0.scheduler, cancel, None)? {
+            if let Advance::Last(done) = advance(&seq, end, Logits::None, &self.model.0.scheduler, cancel, deadline)? {
                 self.model.0.scheduler.discard(done);
             }
             filled = seq.filled()?;
@@ -137,7 +150,8 @@ impl Session {
         if seq.tokens.is_empty() {
             seq.tokens = self.model.0.encoder(&[])?.context(&[])?;
         }
-        Run::new(&self.model.0.run_deps()?, seq, request.clone())
+        let core = &self.model.0;
+        Run::new(seq, request.clone(), |ty| core.matcher(ty))
     }
 
     /// Whether this session came from a checkpoint taken inside a value that can be continued.
@@ -166,7 +180,8 @@ impl Session {
         })?;
         let mut request = Request::from_parts(resume.ty.clone(), resume.options.clone())?;
         request.cancel = cancel;
-        Run::resume(&self.model.0.run_deps()?, self.seq.fork()?, request, resume)
+        let core = &self.model.0;
+        Run::resume(&core.run_deps(), self.seq.fork()?, request, resume, |ty| core.matcher(ty))
     }
 
     /// A point to continue from. Shares pages with the session; takes microseconds at any length.

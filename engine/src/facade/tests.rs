@@ -3,8 +3,10 @@
 use super::*;
 use crate::backend::Logits;
 use crate::cancel::CancelToken;
-use crate::context::Block;
+use crate::constrain::Type;
+use crate::context::{Block, Checkpoint, Restore};
 use crate::error::Error;
+use crate::generate::{Event, Finish, Request};
 use crate::schedule::Job;
 
 fn load(name: &str) -> Model {
@@ -69,4 +71,79 @@ fn a_failing_neighbour_does_not_disturb_a_batch() {
     let (first, second) = (scheduler.enqueue(job(&a, vec![u32::MAX])), scheduler.enqueue(job(&b, vec![5])));
     assert!(scheduler.wait(first).is_err(), "an id outside the vocabulary");
     scheduler.discard(scheduler.wait(second).unwrap());
+}
+
+#[test]
+fn a_checkpoint_after_a_stop_string_keeps_the_text_and_the_last_events() {
+    let model = load("llama-hd64-tied.s1.q4_1");
+    let mut request = Request::new(Type::text().unwrap()).max_tokens(24);
+    let plain = session(&model, 10).generate(&request).unwrap().finish().unwrap();
+    // Every few characters of the text, so that the cut falls inside and between tokens.
+    let middle: Vec<char> = plain.text.chars().skip(2).collect();
+    for stop in middle.chunks(3).map(|c| c.iter().collect::<String>()) {
+        request.options.stop = vec![stop.clone()];
+        let mut s = session(&model, 10);
+        let mut g = s.generate(&request).unwrap();
+        // All but the last event.
+        let (mut before, mut last) = (Vec::new(), Vec::new());
+        while let Some(event) = g.next().unwrap() {
+            before.push(event);
+        }
+        let whole = g.finish().unwrap();
+        assert_eq!(whole.finish, Finish::Stop, "{stop:?}");
+        let tail = before.pop().unwrap();
+        let mut s = session(&model, 10);
+        let mut g = s.generate(&request).unwrap();
+        for _ in &before {
+            g.next().unwrap();
+        }
+        let checkpoint = Checkpoint::from_bytes(&g.checkpoint().unwrap().to_bytes().unwrap()).unwrap();
+        let mut restored = model.restore(&checkpoint, Restore::Exact).unwrap();
+        let mut g = restored.resume(CancelToken::new()).unwrap();
+        while let Some(event) = g.next().unwrap() {
+            last.push(event);
+        }
+        assert_eq!(last, [tail], "{stop:?}");
+        let resumed = g.finish().unwrap();
+        assert_eq!((resumed.text, resumed.finish, resumed.tokens), (whole.text, whole.finish, whole.tokens), "{stop:?}");
+    }
+}
+
+#[test]
+fn token_events_name_tokens_of_the_value() {
+    let model = load("llama-hd64-tied.s1.q4_1");
+    let mut request = Request::new(Type::text().unwrap()).max_tokens(24);
+    let plain = session(&model, 10).generate(&request).unwrap().finish().unwrap();
+    // The last character alone: held back by nothing, met in the middle of a token or at its start.
+    request.options.stop = vec![plain.text.chars().last().unwrap().to_string()];
+    let mut s = session(&model, 10);
+    let mut g = s.generate(&request).unwrap();
+    let mut ids = Vec::new();
+    while let Some(event) = g.next().unwrap() {
+        if let Event::Token { id, .. } = event {
+            ids.push(id);
+        }
+    }
+    assert_eq!(g.finish().unwrap().tokens, ids);
+}
+
+#[test]
+fn a_choice_that_is_cut_off_is_an_error_and_not_half_a_choice() {
+    let model = load("llama-hd64-tied.s1.q4_1");
+    let ty = Type::choice(["an unlikely choice of many tokens", "another one, no less unlikely"]).unwrap();
+    let mut request = Request::new(ty).max_tokens(2);
+    let result = session(&model, 10).generate(&request).unwrap().finish();
+    assert!(matches!(result, Err(Error::Truncated { tokens: 2, .. })), "{result:?}");
+    request.options.stop = vec!["x".into()];
+    assert!(session(&model, 10).generate(&request).is_err(), "a stop string would leave half a choice");
+}
+
+#[test]
+fn a_checkpoint_cannot_raise_the_context_above_the_models() {
+    let model = load("llama-hd64-tied.s1.q4_1");
+    let mut s = session(&model, 10);
+    s.seq.capacity = usize::MAX;
+    let forged = Checkpoint::from_bytes(&s.checkpoint().unwrap().to_bytes().unwrap()).unwrap();
+    let restored = model.restore(&forged, Restore::Exact).unwrap();
+    assert_eq!(restored.capacity(), model.info().context_length);
 }

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 pub enum Finish {
     /// The value is complete, or the model ended its text.
     Complete,
-    /// A stop string was met (text only); it is not part of the text.
+    /// A stop string was met (plain text only); it is not part of the text.
     Stop,
-    /// The token budget was reached (text only).
+    /// The token budget was reached (plain text only: any other value that is cut off is an error).
     Length,
 }
 

@@ -40,7 +40,7 @@ pub struct RequestOptions {
     pub repetition_window: u32,
     /// Seed of the sampler.
     pub seed: u64,
-    /// Text ends before any of these (text types only).
+    /// Text ends before any of these (plain text only: any other value ends by itself).
     pub stop: Vec<String>,
     /// After a failure or a cancellation, keep what was generated instead of the session as it was before.
     pub keep_partial: bool,
@@ -94,8 +94,8 @@ impl RequestOptions {
         if self.max_tokens == Some(0) {
             return Err(Error::invalid("max_tokens", "must be at least 1"));
         }
-        if !self.stop.is_empty() && !ty.is_text() {
-            return Err(Error::invalid("stop", "stop strings apply to text types; a JSON value ends by itself"));
+        if !self.stop.is_empty() && !matches!(ty.source(), TypeSource::Text { .. }) {
+            return Err(Error::invalid("stop", "stop strings apply to plain text; a value of any other type ends by itself"));
         }
         if self.stop.len() > MAX_STOP_STRINGS || self.stop.iter().any(|s| s.is_empty() || s.len() > MAX_STOP_BYTES) {
             return Err(Error::invalid(

@@ -6,20 +6,19 @@ use super::request::{Request, RequestOptions};
 use super::text::TextStream;
 use super::{Event, Finish, Output, Usage};
 use crate::backend::{Logits, Mask, Selection};
-use crate::constrain::{Matcher, TypeSource, Vocabulary};
+use crate::constrain::{Matcher, Type, TypeSource};
 use crate::context::Sequence;
 use crate::error::{Error, Result};
 use crate::schedule::{Done, Scheduler};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Tokenizer, Utf8Stream};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use web_time::Instant;
 
 /// What a run needs of its model.
 pub(crate) struct RunDeps<'a> {
     pub scheduler: &'a Scheduler,
     pub tokenizer: &'a Tokenizer,
-    pub vocabulary: &'a Vocabulary,
     /// Tokens that are text, and EOS: the mask of unbounded text.
     pub text_mask: &'a Mask,
 }
@@ -38,9 +37,42 @@ pub(crate) struct Resume {
     /// Value tokens that were forced, by index.
     forced: Vec<usize>,
     /// The value had ended; only its last events were still to be delivered.
-    finish: Option<Finish>,
-    /// Text bytes left after a stop string was cut off.
-    cut: Option<usize>,
+    ended: Option<Ended>,
+}
+
+/// A value that has ended. Its text is kept, since a stop string may cut it inside a token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Ended {
+    finish: Finish,
+    text: String,
+    undelivered: Vec<Undelivered>,
+}
+
+/// An [`Event::Token`], or without an id an [`Event::Text`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Undelivered {
+    id: Option<u32>,
+    text: String,
+    forced: bool,
+}
+
+impl Undelivered {
+    fn of(event: &Event) -> Option<Self> {
+        match event.clone() {
+            Event::Token { id, text, forced } => Some(Undelivered { id: Some(id), text, forced }),
+            Event::Text { text } => Some(Undelivered { id: None, text, forced: false }),
+            // Progress is of no use afterwards.
+            Event::Prefill { .. } => None,
+        }
+    }
+
+    fn into_event(self) -> Event {
+        let Undelivered { id, text, forced } = self;
+        match id {
+            Some(id) => Event::Token { id, text, forced },
+            None => Event::Text { text },
+        }
+    }
 }
 
 /// A generation's owned state. The session is not touched until the run has finished.
@@ -56,7 +88,6 @@ pub(crate) struct Run {
     delivered: usize,
     events: VecDeque<Event>,
     finish: Option<Finish>,
-    cut: Option<usize>,
     prefill: usize,
     usage: Usage,
     began: Instant,
@@ -76,21 +107,14 @@ impl Resume {
 
 impl Run {
     /// Starts a value after `seq`'s tokens, of which there must be at least one.
-    pub fn new(deps: &RunDeps<'_>, mut seq: Sequence, request: Request) -> Result<Self> {
+    pub fn new(mut seq: Sequence, request: Request, matcher: impl FnOnce(&Type) -> Result<Option<Matcher>>) -> Result<Self> {
         request.options.check(&request.ty)?;
         request.cancel.check()?;
         let start = seq.tokens.len();
         let budget = budget(&seq, start, request.options.max_tokens)?;
-        // At least one token has to run, for its logits.
-        let mut filled = seq.filled()?;
-        if filled == start {
-            let tokens = seq.tokens.clone();
-            seq.truncate(start - 1)?;
-            seq.tokens = tokens;
-            filled = seq.filled()?;
-        }
+        let filled = leave_one_pending(&mut seq)?;
         Ok(Run {
-            matcher: new_matcher(deps, &request)?,
+            matcher: matcher(&request.ty)?,
             random: Random::new(request.options.seed),
             start,
             budget,
@@ -99,7 +123,6 @@ impl Run {
             delivered: 0,
             events: VecDeque::new(),
             finish: None,
-            cut: None,
             prefill: start - filled,
             usage: Usage { prompt_tokens: start, reused_tokens: filled, ..Usage::default() },
             began: Instant::now(),
@@ -109,15 +132,24 @@ impl Run {
     }
 
     /// Continues a value from a checkpoint: replays its tokens through a fresh matcher.
-    pub fn resume(deps: &RunDeps<'_>, seq: Sequence, request: Request, resume: Resume) -> Result<Self> {
+    pub fn resume(
+        deps: &RunDeps<'_>,
+        mut seq: Sequence,
+        request: Request,
+        resume: Resume,
+        matcher: impl FnOnce(&Type) -> Result<Option<Matcher>>,
+    ) -> Result<Self> {
+        request.options.check(&request.ty)?;
         if resume.start == 0 || resume.start > seq.tokens.len() || resume.delivered > seq.tokens.len() - resume.start {
             return Err(Error::bad_checkpoint("generation", "the value lies outside the sequence"));
         }
-        let tokens = seq.tokens.clone();
-        let filled = seq.filled()?;
+        let filled = match resume.ended {
+            Some(_) => seq.filled()?,
+            None => leave_one_pending(&mut seq)?,
+        };
         let budget = budget(&seq, resume.start, request.options.max_tokens)?;
         let mut run = Run {
-            matcher: new_matcher(deps, &request)?,
+            matcher: matcher(&request.ty)?,
             random: resume.random,
             start: resume.start,
             budget,
@@ -125,28 +157,38 @@ impl Run {
             forced: resume.forced,
             delivered: resume.delivered,
             events: VecDeque::new(),
-            finish: resume.finish,
-            cut: resume.cut,
-            prefill: tokens.len() - filled,
+            finish: None,
+            prefill: seq.tokens.len() - filled,
             usage: Usage { prompt_tokens: resume.start, reused_tokens: filled.min(resume.start), ..Usage::default() },
             began: Instant::now(),
             seq,
             request,
         };
-        for (i, id) in tokens[resume.start..].iter().enumerate() {
-            if let Some(matcher) = &mut run.matcher {
-                matcher.consume(*id)?;
+        match resume.ended {
+            None => run.replay(deps)?,
+            Some(Ended { finish, text, undelivered }) => {
+                run.text.text = text;
+                run.events.extend(undelivered.into_iter().map(Undelivered::into_event));
+                run.finish = Some(finish);
             }
-            run.text.push(deps.tokenizer.bytes(*id));
-            let text = run.text.take_final();
-            if i >= run.delivered {
-                run.events.push_back(Event::Token { id: *id, text, forced: run.forced.contains(&i) });
-            }
-        }
-        if let Some(at) = run.cut {
-            run.text.cut(at);
         }
         Ok(run)
+    }
+
+    /// Takes matcher and text to the end of the sequence; events that were not delivered are queued again.
+    fn replay(&mut self, deps: &RunDeps<'_>) -> Result<()> {
+        let forced: HashSet<usize> = self.forced.iter().copied().collect();
+        for (i, &id) in self.seq.tokens[self.start..].iter().enumerate() {
+            if let Some(matcher) = &mut self.matcher {
+                matcher.consume(id)?;
+            }
+            self.text.push(deps.tokenizer.bytes(id));
+            let text = self.text.take_final();
+            if i >= self.delivered {
+                self.events.push_back(Event::Token { id, text, forced: forced.contains(&i) });
+            }
+        }
+        Ok(())
     }
 
     /// What a checkpoint needs to continue this value.
@@ -156,10 +198,14 @@ impl Run {
             options: self.request.options.clone(),
             random: self.random,
             start: self.start,
-            delivered: self.delivered,
+            // A stop string takes tokens back whose events were delivered.
+            delivered: self.delivered.min(self.seq.tokens.len() - self.start),
             forced: self.forced.clone(),
-            finish: self.finish,
-            cut: self.cut,
+            ended: self.finish.map(|finish| Ended {
+                finish,
+                text: self.text.text.clone(),
+                undelivered: self.events.iter().filter_map(Undelivered::of).collect(),
+            }),
         }
     }
 
@@ -231,22 +277,19 @@ impl Run {
     fn choose(&mut self, deps: &RunDeps<'_>, done: Done) -> Result<u32> {
         let params = self.request.options.sampler();
         let history_from = self.seq.tokens.len().saturating_sub(params.repetition_window as usize);
+        let exact;
         let mask = match &mut self.matcher {
-            Some(matcher) => matcher.mask(),
-            None => Ok(deps.text_mask.clone()),
-        };
-        let mask = match mask {
-            Ok(mask) => mask,
-            Err(error) => {
-                deps.scheduler.discard(done);
-                return Err(error);
+            Some(matcher) => {
+                exact = matcher.mask().inspect_err(|_| deps.scheduler.discard(done))?;
+                &exact
             }
+            None => deps.text_mask,
         };
         let selection = Selection {
             params: &params,
             history: &self.seq.tokens[history_from..],
             random: if params.temperature > 0.0 { self.random.next() } else { 0 },
-            mask: Some(&mask),
+            mask: Some(mask),
         };
         deps.scheduler.select(done, selection)
     }
@@ -255,7 +298,8 @@ impl Run {
     fn take_forced(&mut self, deps: &RunDeps<'_>) -> Result<()> {
         let Some(matcher) = &mut self.matcher else { return Ok(()) };
         for id in matcher.forced()? {
-            if self.remaining() == 0 {
+            // A stop string may lie inside the run.
+            if self.finish.is_some() || self.remaining() == 0 {
                 return Ok(());
             }
             self.forced.push(self.seq.tokens.len() - self.start);
@@ -272,7 +316,7 @@ impl Run {
         self.seq.tokens.push(id);
         let stop = self.text.push(deps.tokenizer.bytes(id));
         if let Some(at) = stop {
-            return self.stop_at(deps, id, at);
+            return self.stop_at(deps, at);
         }
         let text = self.text.take_final();
         self.events.push_back(Event::Token { id, text, forced });
@@ -280,24 +324,16 @@ impl Run {
     }
 
     /// Ends the text before a stop string. Tokens that belong to it leave the sequence as well.
-    fn stop_at(&mut self, deps: &RunDeps<'_>, id: u32, at: usize) -> Result<()> {
+    fn stop_at(&mut self, deps: &RunDeps<'_>, at: usize) -> Result<()> {
         self.text.cut(at);
-        self.cut = Some(at);
-        let text = self.text.take_rest();
-        let (mut keep, mut bytes) = (self.start, 0);
-        while keep < self.seq.tokens.len() {
-            bytes += deps.tokenizer.bytes(self.seq.tokens[keep]).len();
-            if bytes > at {
-                break;
-            }
-            keep += 1;
-        }
+        // Decoded again, since bytes that are no UTF-8 are longer as text than as tokens.
+        let (mut utf8, mut end) = (Utf8Stream::default(), 0);
+        let whole = self.seq.tokens[self.start..].iter().take_while(|id| {
+            end += utf8.push(deps.tokenizer.bytes(**id)).len();
+            end + utf8.pending.len() <= at
+        });
+        let keep = self.start + whole.count();
         self.seq.truncate(keep)?;
-        if text.is_empty() || keep < self.seq.tokens.len() {
-            self.events.push_back(Event::Text { text });
-        } else {
-            self.events.push_back(Event::Token { id, text, forced: false });
-        }
         self.end(Finish::Stop);
         Ok(())
     }
@@ -313,7 +349,7 @@ impl Run {
         Ok(done)
     }
 
-    /// At the end of the budget text is finished; a value is complete or cut off.
+    /// At the end of the budget plain text is finished; any other value is complete or cut off.
     fn end_if_spent(&mut self) -> Result<bool> {
         if self.remaining() > 0 {
             return Ok(false);
@@ -322,9 +358,10 @@ impl Run {
             Some(matcher) => matcher.is_accepting()?,
             None => false,
         };
-        match (complete, self.request.ty.is_text()) {
-            (true, false) => self.end(Finish::Complete),
-            (_, true) => self.end(Finish::Length),
+        let plain = matches!(self.request.ty.source(), TypeSource::Text { .. });
+        match (plain, complete) {
+            (true, _) => self.end(Finish::Length),
+            (false, true) => self.end(Finish::Complete),
             (false, false) => {
                 let tokens = self.seq.tokens.len() - self.start;
                 return Err(Error::Truncated { partial: self.text.text.clone(), tokens });
@@ -365,10 +402,12 @@ fn budget(seq: &Sequence, start: usize, max_tokens: Option<usize>) -> Result<usi
     Ok(max_tokens.unwrap_or(seq.capacity - start))
 }
 
-/// Unbounded text needs no grammar; the static mask keeps control tokens out.
-fn new_matcher(deps: &RunDeps<'_>, request: &Request) -> Result<Option<Matcher>> {
-    match request.ty.source() {
-        TypeSource::Text { max_chars: None } => Ok(None),
-        _ => Matcher::new(&request.ty, deps.vocabulary).map(Some),
+/// At least one token has to run, for its logits. Returns how many need not.
+fn leave_one_pending(seq: &mut Sequence) -> Result<usize> {
+    if seq.filled()? == seq.tokens.len() {
+        let tokens = seq.tokens.clone();
+        seq.truncate(tokens.len().saturating_sub(1))?;
+        seq.tokens = tokens;
     }
+    seq.filled()
 }
