@@ -112,12 +112,15 @@ impl From<RestoreArg> for Restore {
     }
 }
 
+/// The budget where none is asked for: text of a small model may never end by itself.
+pub const DEFAULT_MAX_TOKENS: usize = 1024;
+
 /// Budget and sampler.
 #[derive(Args)]
 pub struct SamplerArgs {
-    /// Most tokens to generate
-    #[arg(short = 'n', long, default_value_t = 1024, value_name = "N")]
-    pub max_tokens: usize,
+    /// Most tokens to generate; by default 1024, or what the context still holds
+    #[arg(short = 'n', long, value_name = "N")]
+    pub max_tokens: Option<usize>,
     /// 0 is greedy
     #[arg(short, long, default_value_t = 0.0)]
     pub temperature: f32,
@@ -142,10 +145,11 @@ pub struct SamplerArgs {
 }
 
 impl SamplerArgs {
+    /// The request's options for a context with `room` tokens left.
     pub fn options(&self, room: usize) -> lean_engine::RequestOptions {
         lean_engine::RequestOptions {
             // The default budget gives way to a small context; one that was asked for is an error there.
-            max_tokens: Some(if self.max_tokens == 1024 { self.max_tokens.min(room.max(1)) } else { self.max_tokens }),
+            max_tokens: Some(self.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS.min(room.max(1)))),
             temperature: self.temperature,
             top_k: self.top_k,
             top_p: self.top_p,

@@ -19,7 +19,7 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
             let _ = write!(std::io::stderr(), "{line}");
         }
     };
-    Model::load(
+    let model = Model::load(
         path,
         LoadOptions {
             backend: device.backend.into(),
@@ -31,5 +31,7 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
             progress: Some(Box::new(progress)),
             cancel: interrupt::token(),
         },
-    )
+    );
+    interrupt::release();
+    model
 }

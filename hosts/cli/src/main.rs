@@ -12,6 +12,7 @@ use lean_engine::Error;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    end_with_the_reader();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
@@ -31,6 +32,15 @@ fn main() -> ExitCode {
             }
             ExitCode::from(exit_code(&error))
         }
+    }
+}
+
+/// `lean inspect FILE | head` ends as any other program does, instead of with a panic of `println!`.
+fn end_with_the_reader() {
+    #[cfg(unix)]
+    // SAFETY: SIG_DFL installs no handler, so no code of ours runs in a signal context; no other thread is there.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
 }
 

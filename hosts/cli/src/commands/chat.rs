@@ -1,7 +1,7 @@
 //! `lean chat`: a conversation in the terminal.
 
 use super::generate::drive;
-use crate::args::ChatArgs;
+use crate::args::{ChatArgs, DEFAULT_MAX_TOKENS};
 use crate::{interrupt, loading};
 use lean_engine::chat::chat_trim_oldest_exchange;
 use lean_engine::{Block, Chat, Error, Request, Result, Session, SessionOptions, Type, TypeSource};
@@ -36,10 +36,17 @@ pub fn run(args: &ChatArgs) -> Result<ExitCode> {
             continue;
         }
         chat.messages.push(json!({"role": "user", "content": line}));
-        match reply(&mut session, &mut chat, args) {
+        let reply = reply(&mut session, &mut chat, args);
+        interrupt::release();
+        match reply {
             Ok(text) => chat.messages.push(json!({"role": "assistant", "content": text})),
             Err(Error::Cancelled) => {
                 eprintln!("\n(stopped; the message was not kept)");
+                chat.messages.pop();
+            }
+            // A message that is too long is no reason to lose the conversation.
+            Err(error @ Error::ContextOverflow { .. }) => {
+                eprintln!("({error}; the message was not kept)");
                 chat.messages.pop();
             }
             Err(error) => return Err(error),
@@ -55,7 +62,7 @@ fn reply(session: &mut Session, chat: &mut Chat, args: &ChatArgs) -> Result<Stri
     loop {
         let tokens = session.model().count_tokens(&[Block::Chat(chat.clone())])?;
         // Room for an answer, not only for the question.
-        if tokens + args.sampler.max_tokens.min(session.capacity() / 4) <= session.capacity() {
+        if tokens + args.sampler.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS).min(session.capacity() / 4) <= session.capacity() {
             break;
         }
         match chat_trim_oldest_exchange(chat) {

@@ -118,7 +118,7 @@ fn print(args: &GenerateArgs, output: &Output, streamed: bool) -> Result<()> {
         println!("{}", output.text);
     }
     if output.finish == Finish::Length && std::io::stderr().is_terminal() {
-        eprintln!("lean: note: stopped at --max-tokens {}", args.sampler.max_tokens);
+        eprintln!("lean: note: stopped after {} tokens; see --max-tokens", output.tokens.len());
     }
     Ok(())
 }

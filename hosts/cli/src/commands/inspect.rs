@@ -19,11 +19,11 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     println!("{}: GGUF version {}, {}\n", args.model.display(), gguf.version, megabytes(gguf.file_bytes));
-    let pairs = gguf.metadata.pairs.iter().map(|(key, value)| vec![key.clone(), short(value)]);
+    let pairs = gguf.metadata.pairs.iter().map(|(key, value)| vec![shown(key), short(value)]);
     table::print(&std::iter::once(vec!["key".into(), "value".into()]).chain(pairs).collect::<Vec<_>>());
     println!();
     let header = ["tensor", "type", "shape", "bytes"].map(String::from).to_vec();
-    let tensors = gguf.tensors.values().map(|t| vec![t.name.clone(), type_name(t), shape(t), t.bytes.to_string()]);
+    let tensors = gguf.tensors.values().map(|t| vec![shown(&t.name), type_name(t), shape(t), t.bytes.to_string()]);
     table::print(&std::iter::once(header).chain(tensors).collect::<Vec<_>>());
     println!();
     match plan {
@@ -44,13 +44,18 @@ fn print_memory(plan: &ModelPlan) {
 
 fn type_name(tensor: &TensorInfo) -> String {
     match tensor.dtype {
-        Some(dtype) => format!("{dtype:?}"),
-        None => format!("type {} (not supported)", tensor.type_number),
+        Some(dtype) => dtype.to_string(),
+        None => format!("{} (not supported)", tensor.type_name()),
     }
 }
 
 fn shape(tensor: &TensorInfo) -> String {
     tensor.dims.iter().map(u64::to_string).collect::<Vec<_>>().join(" x ")
+}
+
+/// A name from the file without what would steer the terminal.
+fn shown(name: &str) -> String {
+    name.escape_debug().to_string()
 }
 
 fn short(value: &Value) -> String {

@@ -114,6 +114,8 @@ fn check(model: &Model, stem: &str, case: &Case) -> Result<Row> {
         .prefill_top
         .iter()
         .map(|(id, want)| last.get(*id as usize).map_or(f32::INFINITY, |got| (got - want).abs()))
+        // `max` below would pass over a NaN.
+        .map(|difference| if difference.is_nan() { f32::INFINITY } else { difference })
         .fold(0.0, f32::max);
     let argmax_equal = all.iter().zip(&case.prompt_argmax).filter(|(row, want)| argmax(row) == **want).count();
     let mut next = argmax(last);
