@@ -28,6 +28,8 @@ class Request {
     this.id = id;
     this.onEvent = onEvent;
     this.promise = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
+    // It may fail while an upload is still being sent, before anybody awaits it: no unhandled rejection then.
+    this.promise.catch(() => {});
     this.released = new Promise((resolve) => (this.release = resolve));
   }
 }

@@ -65,6 +65,7 @@ export class Stream {
   #queue = [];
   #wake = null;
   #done = false;
+  #cancelled = false;
   #failed = null;
   #result;
   /** Whether events are taken as they come, since somebody waits for the result alone. */
@@ -73,7 +74,11 @@ export class Stream {
   constructor(connection, on, type, options) {
     this.#connection = connection;
     const hooks = {
-      onId: (id) => (this.#id = id),
+      onId: (id) => {
+        this.#id = id;
+        // Cancelled while its checkpoint was still being uploaded. Later, for the request itself goes first.
+        if (this.#cancelled) queueMicrotask(() => connection.cancel(id));
+      },
       onEvent: (event) =>
         new Promise((resolve) => {
           this.#queue.push({ event, resolve });
@@ -109,6 +114,7 @@ export class Stream {
 
   /** Ends the generation early; `result` rejects with the error `cancelled`. */
   cancel() {
+    this.#cancelled = true;
     if (this.#id !== null) this.#connection.cancel(this.#id);
   }
 

@@ -11,6 +11,8 @@ export class BridgeProcess {
   #child;
   #stderr = '';
   #holds = 0;
+  /** Resolves once a full pipe wants more. */
+  #drained = null;
 
   /**
    * @param {string} file
@@ -57,15 +59,17 @@ export class BridgeProcess {
   async write(bytes) {
     const { stdin } = this.#child;
     if (stdin.writable && !stdin.write(bytes)) {
-      await new Promise((resolve) => {
+      // One for all who wait, or as many listeners as there are frames would look like a leak.
+      await (this.#drained ??= new Promise((resolve) => {
         const done = () => {
           stdin.off('drain', done);
           stdin.off('close', done);
+          this.#drained = null;
           resolve();
         };
         stdin.once('drain', done);
         stdin.once('close', done);
-      });
+      }));
     }
   }
 
