@@ -156,6 +156,8 @@ fn a_checkpoint_taken_inside_a_value_continues_it_elsewhere() {
         events: true,
         ..Default::default()
     };
+    let options = br#"{"options":{"seed":1}}"#;
+    assert_eq!(d.fails(2, go_on.clone(), options).code, 100, "nothing is ignored silently");
     d.send(2, go_on, b"");
     let frames = d.until_end(2);
     assert_eq!(text(&frames), rest);
