@@ -200,6 +200,9 @@ export interface GenerateOptions extends StreamOptions {
   onPrefill?: (event: PrefillEvent) => unknown;
 }
 
+/** A value that goes on keeps its type and its sampling. */
+export type ResumeOptions = Omit<GenerateOptions, 'checkpoint' | 'blocks' | keyof SamplingOptions>;
+
 export interface Usage {
   promptTokens: number;
   reusedTokens: number;
@@ -259,6 +262,8 @@ export class Session {
   setContext(blocks: Block | readonly Block[], options?: AppendOptions): Promise<void>;
   generate<T>(type: Type<T>, options?: Omit<GenerateOptions, 'checkpoint'>): Promise<Result<T>>;
   stream<T>(type: Type<T>, options?: Omit<StreamOptions, 'checkpoint'>): Stream<T>;
+  /** Goes on with the value that the session's checkpoint was taken in. */
+  resume<T = unknown>(options?: ResumeOptions): Promise<Result<T>>;
   checkpoint(): Promise<Checkpoint>;
   fork(): Promise<Session>;
   close(): Promise<void>;
@@ -280,7 +285,7 @@ export class Model {
   generate<T>(type: Type<T>, options?: GenerateOptions): Promise<Result<T>>;
   stream<T>(type: Type<T>, options?: StreamOptions): Stream<T>;
   /** Goes on with the value that a checkpoint was taken in. */
-  resume<T = unknown>(checkpoint: Checkpoint | Uint8Array | string, options?: Omit<GenerateOptions, 'checkpoint' | 'blocks' | keyof SamplingOptions>): Promise<Result<T>>;
+  resume<T = unknown>(checkpoint: Checkpoint | Uint8Array | string, options?: ResumeOptions): Promise<Result<T>>;
   session(options?: CallOptions & { checkpoint?: Checkpoint | Uint8Array | string; context?: number }): Promise<Session>;
   /** A checkpoint from its bytes or from a file, checked against this model. */
   restore(source: Uint8Array | string, options?: CallOptions): Promise<Checkpoint>;

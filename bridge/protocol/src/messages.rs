@@ -217,14 +217,16 @@ pub fn spec(kind: u16) -> Option<&'static crate::MessageSpec> {
     ALL.iter().find(|s| s.kind == kind)
 }
 
-/// Decodes [`HelloAck`], whose first field says at which minor the rest is written.
+/// Decodes [`HelloAck`], whose first field says at which minor the rest is written. Of a minor that is not
+/// spoken here only that number is known, and is enough to refuse it by name.
 pub fn decode_hello_ack(head: &[u8]) -> Result<HelloAck, WireError> {
-    let minor = Reader::new(head).varint(32);
-    let minor = minor.map_err(|reason| WireError::BadHead {
-        message: HelloAck::NAME,
-        reason: format!("minor: {reason}"),
-    })?;
-    crate::decode_head(head, (minor as u32).min(crate::MINOR_MAX))
+    let bad = |reason| WireError::BadHead { message: HelloAck::NAME, reason: format!("minor: {reason}") };
+    let minor = Reader::new(head).varint(32).map_err(bad)? as u32;
+    if (crate::MINOR_MIN..=crate::MINOR_MAX).contains(&minor) {
+        crate::decode_head(head, minor)
+    } else {
+        Ok(HelloAck { minor, ..HelloAck::default() })
+    }
 }
 
 /// Decodes [`Hello`] leniently: a newer bridge may have appended fields.

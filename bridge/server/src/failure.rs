@@ -12,11 +12,11 @@ const MESSAGE_CHARS: usize = 600;
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub code: u32,
-    pub name: String,
+    pub name: &'static str,
     pub retryable: bool,
     pub message: String,
-    /// The error's own numbers; null if it has none.
-    pub detail: Value,
+    /// The error's own numbers, if it has any. Boxed: this struct is in every result.
+    pub detail: Option<Box<Value>>,
 }
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -38,8 +38,8 @@ impl Failure {
         )
     }
 
-    fn wire(code: u32, name: &str, message: String) -> Self {
-        Self { code, name: name.into(), retryable: false, message, detail: Value::Null }
+    fn wire(code: u32, name: &'static str, message: String) -> Self {
+        Self { code, name, retryable: false, message, detail: None }
     }
 
     pub fn head(&self) -> Failed {
@@ -47,17 +47,13 @@ impl Failure {
             code: self.code,
             class: Class::of_code(self.code) as u32,
             retryable: self.retryable,
-            name: self.name.clone(),
+            name: self.name.into(),
             message: shorten(&self.message),
         }
     }
 
     pub fn tail(&self) -> Vec<u8> {
-        if self.detail.is_null() {
-            Vec::new()
-        } else {
-            self.detail.to_string().into_bytes()
-        }
+        self.detail.as_ref().map(|d| d.to_string().into_bytes()).unwrap_or_default()
     }
 }
 
@@ -83,13 +79,19 @@ impl From<Error> for Failure {
             e,
             Error::Busy { .. } | Error::OutOfMemory { .. } | Error::DeviceLost { .. } | Error::Timeout
         );
-        Self { code: e.code(), name: e.name().into(), retryable, message: e.to_string(), detail: detail(&e) }
+        Self {
+            code: e.code(),
+            name: e.name(),
+            retryable,
+            message: e.to_string(),
+            detail: detail(&e).map(Box::new),
+        }
     }
 }
 
 /// The numbers that a caller reacts to.
-fn detail(e: &Error) -> Value {
-    match e {
+fn detail(e: &Error) -> Option<Value> {
+    Some(match e {
         Error::InvalidArgument { what, .. } => json!({ "what": what }),
         Error::Type { at, keyword, reason } => {
             json!({ "at": at, "keyword": keyword, "reason": shorten(reason) })
@@ -101,6 +103,6 @@ fn detail(e: &Error) -> Value {
             json!({ "what": what, "expected": expected, "found": found })
         }
         Error::OutOfMemory { wanted, .. } => json!({ "wanted": wanted }),
-        _ => Value::Null,
-    }
+        _ => return None,
+    })
 }

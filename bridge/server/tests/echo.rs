@@ -156,6 +156,8 @@ fn a_checkpoint_taken_inside_a_value_continues_it_elsewhere() {
         events: true,
         ..Default::default()
     };
+    let options = br#"{"options":{"seed":1}}"#;
+    assert_eq!(d.fails(2, go_on.clone(), options).code, 100, "nothing is ignored silently");
     d.send(2, go_on, b"");
     let frames = d.until_end(2);
     assert_eq!(text(&frames), rest);
@@ -343,6 +345,11 @@ fn protocol_errors_are_fatal_on_request_0() {
     let e = fatal(&version);
     assert_eq!(e.code, Codes::VERSION);
     assert!(e.message.contains("1.7") && e.message.contains("1.0"), "{}", e.message);
+
+    let newer = Client::silent();
+    let longer_head = [1, 5, 0, 42]; // minor 1, and a field that minor 0 does not know
+    newer.connection.submit(Frame::from_parts(0, m::HelloAck::KIND, Flags(0), &longer_head, b""));
+    assert_eq!(fatal(&newer).code, Codes::VERSION);
 
     let tiny = Client::silent();
     tiny.send(0, m::HelloAck { minor: 0, credit: 1, max_frame: Some(10) }, b"");

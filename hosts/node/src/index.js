@@ -191,6 +191,11 @@ export class Session {
     return new Stream(this.#connection, { session: this.#session }, type, options);
   }
 
+  /** Goes on with the value that the session's checkpoint was taken in. */
+  resume(options = {}) {
+    return generate(this.#connection, { session: this.#session }, null, options);
+  }
+
   /** The state now. */
   async checkpoint() {
     const { head } = await this.#connection.request('CHECKPOINT_TAKE', { session: this.#session });

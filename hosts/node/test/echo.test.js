@@ -194,6 +194,9 @@ test('checkpoints as bytes, as files, in the middle of a value, in another proce
     assert.deepEqual(readdirSync(folder), ['inside.lean']);
     for (const from of [bytes, file]) assert.equal((await elsewhere.resume(from)).value, words(100));
     await assert.rejects(elsewhere.resume(inside), /another bridge process/);
+    const session = await elsewhere.session({ checkpoint: bytes });
+    assert.equal((await session.resume()).value, words(100));
+    await assert.rejects(session.resume(), /no value is in progress/);
 
     // Larger than one chunk.
     const big = await elsewhere.generate(type.text({ maxChars: 1 }), { blocks: [{ text: 'x'.repeat(100_000) }], keep: true });

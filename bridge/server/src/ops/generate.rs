@@ -47,6 +47,12 @@ fn run(
     let ty = doc.get("type").filter(|t| !t.is_null());
     let none = json!({});
     let options = doc.get("options").filter(|o| !o.is_null()).unwrap_or(&none);
+    if ty.is_none() && *options != none {
+        return Err(Error::invalid(
+            "options",
+            "a value that goes on keeps its own; only a new type takes options",
+        ));
+    }
     let mut generation = session.generate(ty, options, &job.request.cancel)?;
     job.request.open_takes();
     drive(job, request.events, generation.as_mut())?;
