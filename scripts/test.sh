@@ -127,7 +127,7 @@ run_suite() {
 lavapipe() {
   export VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.$(uname -m).json
   export VK_ICD_FILENAMES=$VK_DRIVER_FILES
-  export WGPU_BACKEND=vulkan LP_NUM_THREADS=${LP_NUM_THREADS:-2} XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp}
+  export LEAN_REQUIRE_GPU=1 WGPU_BACKEND=vulkan LP_NUM_THREADS=${LP_NUM_THREADS:-2} XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/tmp}
 }
 
 main() {

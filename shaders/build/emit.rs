@@ -16,7 +16,11 @@ pub fn emit(kernels: &[Kernel]) -> Result<String, String> {
         }
     }
     let names: Vec<String> = kernels.iter().map(|k| format!("&{}", k.name.to_uppercase())).collect();
-    let _ = writeln!(text, "/// All kernels, by name.\npub static KERNELS: &[&Kernel] = &[{}];", names.join(", "));
+    let _ = writeln!(
+        text,
+        "/// All kernels, by name.\npub static KERNELS: &[&Kernel] = &[{}];",
+        names.join(", ")
+    );
     for s in structs.values() {
         emit_struct(&mut text, s);
     }

@@ -36,9 +36,12 @@ fn paste(root: &Path, file: &str, seen: &mut BTreeSet<String>, linked: &mut Link
             let name = rest.trim().strip_prefix('"').and_then(|s| s.strip_suffix('"'));
             paste(root, name.ok_or_else(|| format!("{}: #import \"file\" expected", at()))?, seen, linked)?;
         } else if let Some(rest) = line.strip_prefix("#const ") {
-            let constant = constant(rest).ok_or_else(|| format!("{}: #const NAME: type in a, b expected", at()))?;
+            let constant =
+                constant(rest).ok_or_else(|| format!("{}: #const NAME: type in a, b expected", at()))?;
             match linked.constants.iter().find(|c| c.name == constant.name) {
-                Some(other) if *other != constant => return Err(format!("{}: declared differently before", at())),
+                Some(other) if *other != constant => {
+                    return Err(format!("{}: declared differently before", at()))
+                }
                 Some(_) => {}
                 None => linked.constants.push(constant),
             }
@@ -57,6 +60,9 @@ fn constant(rest: &str) -> Option<Constant> {
     let (ty, values) = rest.split_once(" in ")?;
     let values: Vec<String> = values.split(',').map(|v| v.trim().to_string()).collect();
     let known = ["u32", "i32", "f32", "bool"].contains(&ty.trim());
-    (known && values.iter().all(|v| !v.is_empty()))
-        .then(|| Constant { name: name.trim().to_string(), ty: ty.trim().to_string(), values })
+    (known && values.iter().all(|v| !v.is_empty())).then(|| Constant {
+        name: name.trim().to_string(),
+        ty: ty.trim().to_string(),
+        values,
+    })
 }

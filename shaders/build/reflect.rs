@@ -56,7 +56,9 @@ fn variants(constants: &[Constant]) -> Vec<String> {
     for c in constants {
         fronts = fronts
             .iter()
-            .flat_map(|front| c.values.iter().map(move |v| format!("{front}const {}: {} = {v};\n", c.name, c.ty)))
+            .flat_map(|front| {
+                c.values.iter().map(move |v| format!("{front}const {}: {} = {v};\n", c.name, c.ty))
+            })
             .collect();
     }
     fronts
@@ -114,7 +116,10 @@ fn structs(name: &str, module: &Module) -> Result<Vec<Struct>, String> {
             };
             let field = member.name.clone().unwrap_or_default();
             let rust = rust.filter(|_| member.offset as usize == 4 * i);
-            twin.push((field.clone(), rust.ok_or_else(|| format!("{name}: {type_name}.{field}: 4-byte scalars only"))?));
+            twin.push((
+                field.clone(),
+                rust.ok_or_else(|| format!("{name}: {type_name}.{field}: 4-byte scalars only"))?,
+            ));
         }
         if *span as usize != 4 * members.len() {
             return Err(format!("{name}: {type_name} has a hole at its end"));

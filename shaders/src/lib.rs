@@ -59,11 +59,20 @@ impl Kernel {
                 Some(v) if c.values.contains(&v) => {
                     text.push_str(&format!("const {}: {} = {v};\n", c.name, c.ty));
                 }
-                Some(v) => return Err(format!("{}: {} = {v} is not among {}", self.name, c.name, c.values.join(", "))),
+                Some(v) => {
+                    return Err(format!(
+                        "{}: {} = {v} is not among {}",
+                        self.name,
+                        c.name,
+                        c.values.join(", ")
+                    ))
+                }
                 None => return Err(format!("{}: {} is not given", self.name, c.name)),
             }
         }
-        if let Some((name, _)) = constants.iter().find(|(name, _)| self.constants.iter().all(|c| c.name != *name)) {
+        if let Some((name, _)) =
+            constants.iter().find(|(name, _)| self.constants.iter().all(|c| c.name != *name))
+        {
             return Err(format!("{}: there is no constant {name}", self.name));
         }
         text.push_str(self.source);
@@ -93,7 +102,10 @@ mod tests {
 
     #[test]
     fn twins_have_the_shaders_sizes() {
-        assert_eq!(MATMUL.bindings[0], Binding::Uniform { bytes: std::mem::size_of::<MatmulParams>() as u64 });
+        assert_eq!(
+            MATMUL.bindings[0],
+            Binding::Uniform { bytes: std::mem::size_of::<MatmulParams>() as u64 }
+        );
         assert_eq!(std::mem::size_of::<Token>(), 16);
         assert_eq!(KERNELS.len(), 10);
     }

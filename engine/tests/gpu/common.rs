@@ -93,7 +93,12 @@ pub fn greedy(params: &SamplerParams) -> Selection<'_> {
 
 /// `n` greedy tokens, the first of them selected from `ticket`; each pass is queued before the token that it
 /// reads is known here. Returns the output of `ticket` too.
-pub fn pipelined(backend: &dyn Backend, state: StateId, mut ticket: Ticket, n: usize) -> (Vec<u32>, SlotOutput) {
+pub fn pipelined(
+    backend: &dyn Backend,
+    state: StateId,
+    mut ticket: Ticket,
+    n: usize,
+) -> (Vec<u32>, SlotOutput) {
     let params = SamplerParams::default();
     backend.select(ticket, 0, greedy(&params)).unwrap();
     let mut outputs = Vec::new();

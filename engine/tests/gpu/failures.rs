@@ -7,7 +7,8 @@ use lean_engine::Error;
 
 #[test]
 fn an_adapter_that_is_not_there_is_named() {
-    let options = GpuOptions { adapter: Some("no such adapter".into()), allow_software: true, ..Default::default() };
+    let options =
+        GpuOptions { adapter: Some("no such adapter".into()), allow_software: true, ..Default::default() };
     match load_with(LLAMA, &options).err() {
         Some(Error::Device { reason }) => assert!(reason.contains("no such adapter"), "{reason}"),
         other => panic!("{other:?}"),

@@ -16,7 +16,8 @@ fn cases(stem: &str) -> Vec<Case> {
     let text = std::fs::read_to_string(fixture(stem, "json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["format"], "lean-ref-1");
-    let ids = |v: &serde_json::Value| v.as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as u32).collect();
+    let ids =
+        |v: &serde_json::Value| v.as_array().unwrap().iter().map(|x| x.as_u64().unwrap() as u32).collect();
     json["cases"]
         .as_array()
         .unwrap()

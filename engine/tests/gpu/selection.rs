@@ -18,7 +18,8 @@ fn every_selection_equals_the_hosts_and_can_be_fed_forward() {
     for id in [7u32, 500, 901] {
         sparse.words[id as usize / 32] |= 1 << (id % 32);
     }
-    let half = Mask { words: (0..vocab.div_ceil(32)).map(|w| if w % 2 == 0 { u32::MAX } else { 0 }).collect() };
+    let half =
+        Mask { words: (0..vocab.div_ceil(32)).map(|w| if w % 2 == 0 { u32::MAX } else { 0 }).collect() };
     // A short mask allows nothing beyond its end.
     let short = Mask { words: vec![0, 1 << 3] };
     let greedy = SamplerParams::default();
@@ -33,7 +34,10 @@ fn every_selection_equals_the_hosts_and_can_be_fed_forward() {
         ("short mask", Selection { params: &greedy, history, random: 0, mask: Some(&short) }),
         ("penalty", Selection { params: &penalty, history: &[best], random: 0, mask: None }),
         ("temperature", Selection { params: &warm, history, random: 3_000_000_000, mask: None }),
-        ("temperature and mask", Selection { params: &warm, history, random: 1_000_000_000, mask: Some(&half) }),
+        (
+            "temperature and mask",
+            Selection { params: &warm, history, random: 1_000_000_000, mask: Some(&half) },
+        ),
     ];
     for (name, selection) in cases {
         let want = expected(&logits, selection);

@@ -10,15 +10,17 @@ fn chunks_and_batches_are_bit_identical_to_one_pass_alone() {
     for stem in MODELS {
         let Some(backend) = load(stem) else { return };
         let (one, two) = (ids(75, 1), ids(41, 2));
-        let alone: Vec<_> = [&one, &two].map(|ids| bits(&run(&backend, backend.new_state().unwrap(), ids))).into();
+        let alone: Vec<_> =
+            [&one, &two].map(|ids| bits(&run(&backend, backend.new_state().unwrap(), ids))).into();
         let states = [backend.new_state().unwrap(), backend.new_state().unwrap()];
         // Different chunk sizes, so that pages begin at different places of the chunks.
         let chunks: Vec<_> = one.chunks(15).zip(two.chunks(9)).collect();
         let mut last = None;
         for (a, b) in chunks {
-            let slots = [a, b].into_iter().zip(states).map(|(ids, state)| {
-                slot(state, Input::Tokens(ids.to_vec()), Logits::Last { read: true })
-            });
+            let slots = [a, b]
+                .into_iter()
+                .zip(states)
+                .map(|(ids, state)| slot(state, Input::Tokens(ids.to_vec()), Logits::Last { read: true }));
             let ticket = backend.submit(Batch { slots: slots.collect() }).unwrap();
             last = Some([0, 1].map(|n| bits(&wait(&backend, ticket, n).unwrap().logits.unwrap())));
         }
@@ -46,7 +48,11 @@ fn forks_go_their_own_ways() {
             let whole = [prompt.clone(), ids(7, n as u32), ids(7, 10 + n as u32)].concat();
             run(&backend, fresh, &whole);
             let next = ids(3, 99);
-            assert_eq!(bits(&run(&backend, fork, &next)), bits(&run(&backend, fresh, &next)), "{stem} fork {n}");
+            assert_eq!(
+                bits(&run(&backend, fork, &next)),
+                bits(&run(&backend, fresh, &next)),
+                "{stem} fork {n}"
+            );
         }
     }
 }
@@ -65,7 +71,11 @@ fn a_host_copy_continues_bit_identically() {
             assert_eq!((image.len, image.pages.len()), (len, len.div_ceil(PAGE_TOKENS)));
             let copy = backend.import(&image).unwrap();
             let next = ids(7, 5);
-            assert_eq!(bits(&run(&backend, copy, &next)), bits(&run(&backend, state, &next)), "{stem} at {len}");
+            assert_eq!(
+                bits(&run(&backend, copy, &next)),
+                bits(&run(&backend, state, &next)),
+                "{stem} at {len}"
+            );
             backend.free_state(state);
             backend.free_state(copy);
         }
@@ -100,7 +110,11 @@ fn a_cut_state_is_as_if_the_rest_had_never_been() {
             assert_eq!((reached, backend.len(cut).unwrap()), (want, want), "{stem} cut to {len}");
             let fresh = backend.new_state().unwrap();
             let whole = [&all[..want], &next].concat();
-            assert_eq!(bits(&run(&backend, cut, &next)), bits(&run(&backend, fresh, &whole)), "{stem} cut to {len}");
+            assert_eq!(
+                bits(&run(&backend, cut, &next)),
+                bits(&run(&backend, fresh, &whole)),
+                "{stem} cut to {len}"
+            );
             backend.free_state(cut);
             backend.free_state(fresh);
         }

@@ -15,8 +15,7 @@ pub fn attention(
 ) {
     let (heads, kv_heads) = (params.heads as usize, params.kv_heads as usize);
     let half = kv_heads * page_tokens * head_dim;
-    for t in 0..params.tokens as usize {
-        let token = tokens[t];
+    for (t, token) in tokens.iter().take(params.tokens as usize).enumerate() {
         let end = token.position as usize + 1;
         let begin = if params.window == 0 { 0 } else { end.saturating_sub(params.window as usize) };
         for head in 0..heads {
@@ -28,7 +27,8 @@ pub fn attention(
             let at = (t * heads + head) * head_dim;
             let scores: Vec<f64> = (begin..end)
                 .map(|p| {
-                    let dot: f64 = (0..head_dim).map(|d| f64::from(q[at + d]) * f64::from(pages[key(p) + d])).sum();
+                    let dot: f64 =
+                        (0..head_dim).map(|d| f64::from(q[at + d]) * f64::from(pages[key(p) + d])).sum();
                     dot * f64::from(params.scale)
                 })
                 .collect();

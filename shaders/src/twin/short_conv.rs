@@ -34,7 +34,7 @@ pub fn short_conv(
                 y[t * channels + c] = projected[t * 3 * channels + channels + c] * sum;
             }
             let position = tokens[t].position as usize;
-            if position % page_tokens == 0 {
+            if position.is_multiple_of(page_tokens) {
                 let page = table[tokens[t].table as usize + position / page_tokens] as usize;
                 pages[page * rows * channels..][..rows * channels]
                     .copy_from_slice(&u[i * channels..][..rows * channels]);

@@ -75,7 +75,8 @@ mod tests {
             (Some("LLVM"), true, [true, false]),
             (Some("llvm"), false, [false, false]),
         ] {
-            let options = GpuOptions { adapter: adapter.map(str::to_string), allow_software, ..Default::default() };
+            let options =
+                GpuOptions { adapter: adapter.map(str::to_string), allow_software, ..Default::default() };
             assert_eq!([wanted(&llvmpipe, &options), wanted(&h200, &options)], want, "{options:?}");
         }
     }

@@ -70,7 +70,11 @@ impl Gpu {
     pub fn buffer(&self, what: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
         self.check()?;
         let size = bytes.max(4).next_multiple_of(4);
-        let limit = if usage.contains(wgpu::BufferUsages::STORAGE) { self.max_binding } else { self.limits.max_buffer_size };
+        let limit = if usage.contains(wgpu::BufferUsages::STORAGE) {
+            self.max_binding
+        } else {
+            self.limits.max_buffer_size
+        };
         if size > limit {
             return Err(Error::OutOfMemory {
                 wanted: size,
@@ -108,7 +112,8 @@ impl Gpu {
         let source = wgpu::ShaderSource::Wgsl(source.into());
         // Every loop of the kernels counts up to a bound, so none needs the counter that would force its end
         // and keep drivers from unrolling it. Everything else stays checked.
-        let checks = wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
+        let checks =
+            wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
         let descriptor = wgpu::ShaderModuleDescriptor { label, source };
         // SAFETY: only the bound on loops is off, and the kernels of lean-shaders, the only source there is, have
         // no loop without one; whoever adds a kernel keeps it so.

@@ -59,7 +59,9 @@ impl Model {
         for (index, layer) in plan.layers.iter().enumerate() {
             self.norm(pass, &layer.mixer_norm, &a.h, &a.normed, inputs.tokens);
             match &layer.mixer {
-                Mixer::Attention(attention) => self.attention(pass, a, inputs, attention, states.pages(index))?,
+                Mixer::Attention(attention) => {
+                    self.attention(pass, a, inputs, attention, states.pages(index))?
+                }
                 Mixer::ShortConv(conv) => {
                     self.short_conv(pass, a, inputs, conv, states.windows(index), states.pages(index));
                 }
@@ -138,7 +140,12 @@ impl Model {
             None => out,
         };
         let count = tokens * self.plan.hidden;
-        pass.dispatch(&self.kernels.add, &shaders::AddParams { count: count as u32 }, &[x, &a.h], elementwise(count));
+        pass.dispatch(
+            &self.kernels.add,
+            &shaders::AddParams { count: count as u32 },
+            &[x, &a.h],
+            elementwise(count),
+        );
     }
 
     fn attention(
@@ -199,7 +206,15 @@ impl Model {
         }
     }
 
-    fn rope(&self, pass: &mut Pass, rope: &Rope, inputs: &Inputs, x: &wgpu::Buffer, heads: usize, head_dim: usize) {
+    fn rope(
+        &self,
+        pass: &mut Pass,
+        rope: &Rope,
+        inputs: &Inputs,
+        x: &wgpu::Buffer,
+        heads: usize,
+        head_dim: usize,
+    ) {
         let pairs = rope.inv_freq.len();
         let Some(set) = self.frequencies.iter().position(|f| *f == rope.inv_freq) else { return };
         let params = shaders::RopeParams {
@@ -231,7 +246,12 @@ impl Model {
         let kernel = self.weight(conv.kernel).vector();
         let buffers =
             [&inputs.meta, &inputs.slots, &inputs.table, projected, kernel, windows, pages, &a.mixed];
-        pass.dispatch(&self.kernels.short_conv, &params, &buffers, elementwise(inputs.tokens * conv.channels));
+        pass.dispatch(
+            &self.kernels.short_conv,
+            &params,
+            &buffers,
+            elementwise(inputs.tokens * conv.channels),
+        );
         self.linear(pass, &conv.out_proj, &a.mixed, &a.out[0], inputs.tokens);
     }
 

@@ -200,7 +200,8 @@ fn rope() {
     for round in 0..8 {
         let (tokens, heads, pairs) = (r.size(1, 20), r.size(1, 8), r.size(1, 64));
         let head_dim = 2 * pairs + 2 * r.size(0, 3);
-        let angles: Vec<[f32; 2]> = r.values(tokens * pairs).iter().map(|a| [(9.0 * a).cos(), (9.0 * a).sin()]).collect();
+        let angles: Vec<[f32; 2]> =
+            r.values(tokens * pairs).iter().map(|a| [(9.0 * a).cos(), (9.0 * a).sin()]).collect();
         let mut x = r.values(tokens * heads * head_dim);
         let params = RopeParams {
             tokens: tokens as u32,
@@ -323,7 +324,16 @@ fn short_conv() {
         let groups = elementwise(n * channels);
         let got = run(&gpu, &SHORT_CONV, &[("PAGE_TOKENS", "32")], &params, &buffers, groups);
         twin::short_conv(
-            PAGE, &params, &p.tokens, &slots, &p.table, &projected, &kernel, &mut windows, &mut pages, &mut y,
+            PAGE,
+            &params,
+            &p.tokens,
+            &slots,
+            &p.table,
+            &projected,
+            &kernel,
+            &mut windows,
+            &mut pages,
+            &mut y,
         );
         close("windows", &got[0], &windows, 0.0);
         close("pages", &got[1], &pages, 0.0);
@@ -379,7 +389,8 @@ fn argmax() {
         if round == 5 {
             logits.fill(f32::NEG_INFINITY);
         }
-        let mask: Vec<u32> = (0..vocab.div_ceil(32)).map(|_| if round == 4 { 0 } else { r.next() & r.next() }).collect();
+        let mask: Vec<u32> =
+            (0..vocab.div_ceil(32)).map(|_| if round == 4 { 0 } else { r.next() & r.next() }).collect();
         let mut chosen = [7u32; 3];
         let params = ArgmaxParams {
             vocab: vocab as u32,

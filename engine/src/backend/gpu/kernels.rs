@@ -5,7 +5,7 @@ use crate::backend::PAGE_TOKENS;
 use crate::error::{Error, Result};
 use crate::model::plan::{Activation, Mixer, Plan, RopeStyle};
 use lean_shaders as shaders;
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 /// Compiled kernels.
@@ -30,9 +30,9 @@ impl Kernels {
         let mut attention = HashMap::new();
         for layer in &plan.layers {
             if let Mixer::Attention(a) = &layer.mixer {
-                if !attention.contains_key(&a.head_dim) {
+                if let Entry::Vacant(place) = attention.entry(a.head_dim) {
                     let constants = [page, ("HEAD_DIM", &a.head_dim.to_string())];
-                    attention.insert(a.head_dim, gpu.pipeline(&shaders::ATTENTION, &constants)?);
+                    place.insert(gpu.pipeline(&shaders::ATTENTION, &constants)?);
                 }
             }
         }

@@ -8,9 +8,9 @@
 mod adapter;
 mod device;
 mod forward;
-mod kernels;
 #[cfg(test)]
 mod kernel_tests;
+mod kernels;
 #[cfg_attr(target_arch = "wasm32", path = "wasm.rs")]
 #[cfg_attr(not(target_arch = "wasm32"), path = "native.rs")]
 mod pair;
@@ -74,7 +74,9 @@ impl GpuBackend {
         let gpu = device::Gpu::open(options)?;
         let widths = scratch::Widths::of(&plan);
         if submit::max_tokens(&gpu, &widths) == 0 {
-            return Err(Error::Device { reason: "this device's bindings do not hold one token's activations".into() });
+            return Err(Error::Device {
+                reason: "this device's bindings do not hold one token's activations".into(),
+            });
         }
         let kernels = kernels::Kernels::compile(&gpu, &plan)?;
         let shape = StateShape::new(&plan);
@@ -179,8 +181,9 @@ impl Backend for GpuBackend {
     fn select(&self, ticket: Ticket, slot: usize, selection: Selection<'_>) -> Result<()> {
         let mut inner = self.inner()?;
         let Inner { tickets, shared, .. } = &mut *inner;
-        let ticket =
-            tickets.get_mut(&ticket).ok_or_else(|| Error::invalid("ticket", format!("{} is over", ticket.0)))?;
+        let ticket = tickets
+            .get_mut(&ticket)
+            .ok_or_else(|| Error::invalid("ticket", format!("{} is over", ticket.0)))?;
         ticket.select(&self.gpu, &self.model, &mut shared.mask, slot, &selection)
     }
 

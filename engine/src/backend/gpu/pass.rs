@@ -99,9 +99,13 @@ fn run(gpu: &Gpu, compute: &mut wgpu::ComputePass<'_>, step: &Step, all_params: 
         _ => return,
     };
     let uniform = wgpu::BufferBinding { buffer: all_params, offset: 0, size: wgpu::BufferSize::new(bytes) };
-    let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(uniform) }];
+    let mut entries =
+        vec![wgpu::BindGroupEntry { binding: 0, resource: wgpu::BindingResource::Buffer(uniform) }];
     entries.extend(
-        buffers.iter().zip(1..).map(|(b, binding)| wgpu::BindGroupEntry { binding, resource: b.as_entire_binding() }),
+        buffers
+            .iter()
+            .zip(1..)
+            .map(|(b, binding)| wgpu::BindGroupEntry { binding, resource: b.as_entire_binding() }),
     );
     let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
         label: Some(pipeline.kernel.name),

@@ -94,7 +94,8 @@ impl Pool {
     fn grow(&mut self, gpu: &Gpu, capacity: usize) -> Result<()> {
         if capacity > self.most(gpu) {
             let wanted = self.elems.iter().map(|e| *e as u64).sum::<u64>() * 4 * capacity as u64;
-            let what = format!("{} ({capacity} of them; this device's bindings hold {})", self.what, self.most(gpu));
+            let what =
+                format!("{} ({capacity} of them; this device's bindings hold {})", self.what, self.most(gpu));
             return Err(Error::OutOfMemory { wanted, what });
         }
         let mut buffers = Vec::with_capacity(self.elems.len());

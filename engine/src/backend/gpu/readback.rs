@@ -1,8 +1,8 @@
 //! Bytes on their way back from the device.
 
 use super::device::Gpu;
-use super::pass::Pass;
 use super::pair;
+use super::pass::Pass;
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
@@ -70,7 +70,10 @@ impl Readback {
         if !self.is_ready()? {
             return Ok(Poll::Pending);
         }
-        let view = self.buffer.get_mapped_range(..).map_err(|e| Error::Device { reason: format!("readback: {e}") })?;
+        let view = self
+            .buffer
+            .get_mapped_range(..)
+            .map_err(|e| Error::Device { reason: format!("readback: {e}") })?;
         Ok(Poll::Ready(bytemuck::pod_collect_to_vec(&view)))
     }
 
@@ -79,7 +82,9 @@ impl Readback {
         pair::wait(gpu)?;
         match self.poll()? {
             Poll::Ready(content) => Ok(content),
-            Poll::Pending => Err(Error::Internal("a mapped buffer is not there after waiting for the device".into())),
+            Poll::Pending => {
+                Err(Error::Internal("a mapped buffer is not there after waiting for the device".into()))
+            }
         }
     }
 }

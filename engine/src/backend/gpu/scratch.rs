@@ -53,7 +53,9 @@ impl Widths {
         let mut w = Widths { hidden: plan.hidden, mixer_in: 0, kv: 0, mixer_out: 0, ff: 0 };
         for layer in &plan.layers {
             let (mixer_in, kv, mixer_out) = match &layer.mixer {
-                Mixer::Attention(a) => (a.n_heads * a.head_dim, a.n_kv_heads * a.head_dim, a.n_heads * a.head_dim),
+                Mixer::Attention(a) => {
+                    (a.n_heads * a.head_dim, a.n_kv_heads * a.head_dim, a.n_heads * a.head_dim)
+                }
                 Mixer::ShortConv(c) => (3 * c.channels, 0, c.channels),
             };
             w.mixer_in = w.mixer_in.max(mixer_in);

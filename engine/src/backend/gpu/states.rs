@@ -201,7 +201,8 @@ impl States {
         let at_once = (EXPORT_BYTES / page_bytes.max(1)).max(1) as usize;
         let mut pages = Vec::with_capacity(state.pages.len());
         for group in state.pages.chunks(at_once) {
-            let staging = Readback::new(gpu, "state on its way to the host", page_bytes * group.len() as u64)?;
+            let staging =
+                Readback::new(gpu, "state on its way to the host", page_bytes * group.len() as u64)?;
             let mut pass = Pass::new();
             for (page, n) in group.iter().zip(0..) {
                 self.each_layer(|layer, at| {
@@ -219,7 +220,8 @@ impl States {
 
     fn export_window(&self, gpu: &Gpu, state: &State) -> Result<Vec<f32>> {
         let (Some(pool), Some(entry)) = (&self.windows, &state.window) else { return Ok(Vec::new()) };
-        let staging = Readback::new(gpu, "windows on their way to the host", (self.shape.window_elems * 4) as u64)?;
+        let staging =
+            Readback::new(gpu, "windows on their way to the host", (self.shape.window_elems * 4) as u64)?;
         let mut pass = Pass::new();
         for (layer, offset) in self.window_layers() {
             let (from, bytes) = pool.range(layer, entry);
@@ -236,7 +238,11 @@ impl States {
             && image.pages.iter().all(|p| p.len() == self.shape.page_elems())
             && image.windows.len() == self.shape.window_elems;
         if !fits {
-            let reason = format!("{} pages for {} tokens do not have this model's shape", image.pages.len(), image.len);
+            let reason = format!(
+                "{} pages for {} tokens do not have this model's shape",
+                image.pages.len(),
+                image.len
+            );
             return Err(Error::invalid("state image", reason));
         }
         let pages = self.pages.take(gpu, image.pages.len())?;

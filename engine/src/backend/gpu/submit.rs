@@ -115,7 +115,10 @@ fn check(model: &Model, inner: &Inner, batch: &Batch, most: usize) -> Result<()>
                 return Err(Error::invalid("input", "has no token"));
             }
             if let Some(id) = ids.iter().find(|id| **id as usize >= model.plan.vocab) {
-                return Err(Error::invalid("input", format!("token {id} is beyond the {} rows", model.plan.vocab)));
+                return Err(Error::invalid(
+                    "input",
+                    format!("token {id} is beyond the {} rows", model.plan.vocab),
+                ));
             }
         }
     }
@@ -256,4 +259,3 @@ fn ticket_slot(
     }
     Ok(TicketSlot { last_row: rows.map(|(first, count)| first + count - 1), read, token: Choice::Unselected })
 }
-

@@ -3,8 +3,8 @@
 use super::device::Gpu;
 use super::forward::Model;
 use super::pass::Pass;
-use super::scratch::Scratch;
 use super::readback::{Readback, Signal};
+use super::scratch::Scratch;
 use crate::backend::{sample, Mask, SamplerParams, Selection, SlotOutput};
 use crate::error::{Error, Result};
 use lean_shaders::ArgmaxParams;
@@ -111,7 +111,8 @@ impl Ticket {
         if !matches!(state.token, Token::Unselected) {
             return Err(Error::invalid("slot", format!("{slot} has a selection already")));
         }
-        let row = state.last_row.ok_or_else(|| Error::invalid("slot", format!("{slot} asked for no logits")))?;
+        let row =
+            state.last_row.ok_or_else(|| Error::invalid("slot", format!("{slot} asked for no logits")))?;
         let Some(logits) = &self.logits else {
             return Err(Error::Internal("a slot has a row of logits that were not computed".into()));
         };

@@ -7,7 +7,9 @@ use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
 fn refusal() -> Error {
-    Error::Device { reason: "this step waits for the GPU, which a web page cannot do; use the CPU backend".into() }
+    Error::Device {
+        reason: "this step waits for the GPU, which a web page cannot do; use the CPU backend".into(),
+    }
 }
 
 /// The value of a future that is ready at once.

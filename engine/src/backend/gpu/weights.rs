@@ -47,7 +47,12 @@ impl Weight {
 }
 
 /// Uploads every tensor of the plan, in its order.
-pub fn upload(gpu: &Gpu, plan: &Plan, source: &mut dyn WeightSource, progress: Progress<'_>) -> Result<Vec<Weight>> {
+pub fn upload(
+    gpu: &Gpu,
+    plan: &Plan,
+    source: &mut dyn WeightSource,
+    progress: Progress<'_>,
+) -> Result<Vec<Weight>> {
     let total: u64 = plan.tensors.iter().map(file_bytes).sum();
     let matrices = matrices(plan);
     let mut to = Uploader { gpu, staged: 0 };
@@ -123,14 +128,24 @@ fn matrix(to: &mut Uploader<'_>, spec: &TensorSpec, bytes: &[u8]) -> Result<Weig
 }
 
 /// Dequantises and uploads rows of a matrix, some tiles at a time.
-fn fill(to: &mut Uploader<'_>, spec: &TensorSpec, bytes: &[u8], rows: Range<usize>, buffer: &wgpu::Buffer) -> Result<()> {
+fn fill(
+    to: &mut Uploader<'_>,
+    spec: &TensorSpec,
+    bytes: &[u8],
+    rows: Range<usize>,
+    buffer: &wgpu::Buffer,
+) -> Result<()> {
     let step = (UPLOAD_ELEMS / spec.cols / ROW_TILE).max(1) * ROW_TILE;
     let mut values: Vec<f32> = try_zeroed(step.min(rows.len()) * spec.cols, &spec.name)?;
     let mut tiles = Vec::new();
     for at in rows.clone().step_by(step) {
         let count = step.min(rows.end - at);
         let values = &mut values[..count * spec.cols];
-        crate::quant::dequantize_row(spec.dtype, &bytes[at * row_bytes(spec)..][..count * row_bytes(spec)], values)?;
+        crate::quant::dequantize_row(
+            spec.dtype,
+            &bytes[at * row_bytes(spec)..][..count * row_bytes(spec)],
+            values,
+        )?;
         tiled(count, spec.cols, values, &mut tiles);
         to.send(buffer, (at - rows.start) * spec.cols, &tiles)?;
     }
