@@ -3,19 +3,25 @@
 mod common;
 
 use common::{load, load_with, sampled, session, Rng, LFM2, LLAMA};
-use lean_engine::{Block, CancelToken, Checkpoint, Error, Event, LoadOptions, Model, Restore, Restored, Session};
+use lean_engine::{
+    Block, CancelToken, Checkpoint, Error, Event, LoadOptions, Model, Restore, Restored, Session,
+};
 
 const TYPE: &str = r#"{"id": "number.integer", "name": "string < 24", "kind": "'bug' | 'feature'", "tags": "(string < 8)[] <= 3"}"#;
 
 fn prepared(model: &Model) -> Session {
     let mut s = session(model);
-    s.append(&[Block::text("A report about 12345 things, é and 🙂, and what to do about them all, one by one.")]).unwrap();
+    s.append(&[Block::text(
+        "A report about 12345 things, é and 🙂, and what to do about them all, one by one.",
+    )])
+    .unwrap();
     s
 }
 
 /// All events from here on, the value's text, and the logits of one more step.
 fn rest(mut s: Session, mut events: Vec<Event>, resume: bool) -> (Vec<Event>, String, Vec<u32>) {
-    let mut g = if resume { s.resume(CancelToken::new()).unwrap() } else { s.generate(&sampled(TYPE, 7)).unwrap() };
+    let mut g =
+        if resume { s.resume(CancelToken::new()).unwrap() } else { s.generate(&sampled(TYPE, 7)).unwrap() };
     while let Some(event) = g.next().unwrap() {
         events.push(event);
     }

@@ -51,7 +51,10 @@ fn select(backend: &CpuBackend, ticket: Ticket) {
 }
 
 fn argmax(logits: &[f32]) -> u64 {
-    let best = logits.iter().enumerate().fold((0, f32::NEG_INFINITY), |best, (i, &x)| if x > best.1 { (i, x) } else { best });
+    let best = logits
+        .iter()
+        .enumerate()
+        .fold((0, f32::NEG_INFINITY), |best, (i, &x)| if x > best.1 { (i, x) } else { best });
     best.0 as u64
 }
 
@@ -131,11 +134,16 @@ fn small_models_on_portable_code() {
 
 #[test]
 fn the_real_model() {
-    let dir = std::env::var_os("LEAN_MODEL_DIR").map_or_else(|| repository().join(".cache/models"), PathBuf::from);
+    let dir =
+        std::env::var_os("LEAN_MODEL_DIR").map_or_else(|| repository().join(".cache/models"), PathBuf::from);
     let model = dir.join("SmolLM2-135M-Instruct.Q4_1.gguf");
     if !model.exists() {
         println!("skipped: {} is not there (scripts/fetch-model.sh fetches it)", model.display());
         return;
     }
-    check_all(&repository().join("tests/fixtures/models/SmolLM2-135M-Instruct.Q4_1.given.json"), &model, false);
+    check_all(
+        &repository().join("tests/fixtures/models/SmolLM2-135M-Instruct.Q4_1.given.json"),
+        &model,
+        false,
+    );
 }

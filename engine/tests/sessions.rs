@@ -4,8 +4,8 @@ mod common;
 
 use common::{load, load_with, sampled, session, LFM2, LLAMA};
 use lean_engine::{
-    Block, CancelToken, Context, Error, Event, Finish, LoadOptions, Model, Request, Session, SessionOptions, Type,
-    TypeSource,
+    Block, CancelToken, Context, Error, Event, Finish, LoadOptions, Model, Request, Session, SessionOptions,
+    Type, TypeSource,
 };
 
 fn text(max_tokens: usize) -> Request {
@@ -217,7 +217,8 @@ fn values_parse_and_a_budget_that_is_too_short_says_so() {
         assert!(out.usage.forced_tokens > 0, "keys are forced");
         assert_eq!(out.usage.generated_tokens(), out.tokens.len());
         assert!(out.usage.passes < out.tokens.len() + 2, "forced tokens share passes");
-        let again = model.generate(Context { checkpoint: None, blocks: &[Block::text("A user:")] }, &sampled(ty, seed));
+        let again = model
+            .generate(Context { checkpoint: None, blocks: &[Block::text("A user:")] }, &sampled(ty, seed));
         assert_eq!(again.unwrap().text, out.text, "same request, same bytes");
     }
     let mut s = session(&model);
@@ -256,7 +257,14 @@ fn sessions_on_two_threads_give_what_they_give_alone() {
     };
     let alone: Vec<_> = (0..4).map(|seed| run(&model, seed)).collect();
     let together: Vec<_> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..4).map(|seed| scope.spawn({ let model = &model; move || run(model, seed) })).collect();
+        let handles: Vec<_> = (0..4)
+            .map(|seed| {
+                scope.spawn({
+                    let model = &model;
+                    move || run(model, seed)
+                })
+            })
+            .collect();
         handles.into_iter().map(|h| h.join().unwrap()).collect()
     });
     assert_eq!(alone, together);
@@ -270,7 +278,9 @@ fn errors_name_what_is_wrong() {
     let model = load(LLAMA);
     let mut s = session(&model);
     s.append(&[Block::text("x")]).unwrap();
-    for (change, what) in [("temperature", "temperature"), ("top_p", "top_p"), ("max_tokens", "max_tokens"), ("stop", "stop")] {
+    for (change, what) in
+        [("temperature", "temperature"), ("top_p", "top_p"), ("max_tokens", "max_tokens"), ("stop", "stop")]
+    {
         let mut request = sampled(r#"{"a": "string < 4"}"#, 0);
         match change {
             "temperature" => request.options.temperature = f32::NAN,

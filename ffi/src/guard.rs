@@ -149,6 +149,7 @@ mod tests {
         // SAFETY: the pointers are good.
         unsafe {
             assert_eq!(lean_cancel_new(&mut cancel, null_mut()), LEAN_OK);
+            #[allow(unused_unsafe)]
             let status = guarded!(&mut error, [cancel], {
                 if crate::handle::get(cancel).is_ok() {
                     panic!("seven is {}", 7);

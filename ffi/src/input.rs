@@ -139,14 +139,11 @@ pub(crate) unsafe fn copy_out<T: Copy>(
 ) -> Result<()> {
     // SAFETY: passed on.
     let count = unsafe { Out::new("count", count) }?;
+    if capacity > 0 && (buffer.is_null() || !buffer.is_aligned()) {
+        return Err(Error::invalid(what, format!("is NULL or not aligned, with a capacity of {capacity}")));
+    }
     let n = items.len().min(capacity);
     if n > 0 {
-        if buffer.is_null() || !buffer.is_aligned() {
-            return Err(Error::invalid(
-                what,
-                format!("is NULL or not aligned, with a capacity of {capacity}"),
-            ));
-        }
         // SAFETY: `n` items are readable in `items` and writable in `buffer`, which is the caller's own.
         unsafe { std::ptr::copy_nonoverlapping(items.as_ptr(), buffer, n) };
     }

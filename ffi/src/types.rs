@@ -21,8 +21,7 @@ pub(crate) struct Compiled {
     warnings: Text,
 }
 
-fn compiled(source: TypeSource) -> Result<*mut lean_type> {
-    let ty = Type::from_source(source)?;
+fn compiled(ty: Type) -> Result<*mut lean_type> {
     for warning in ty.warnings() {
         crate::log::warning(&format!("type: {warning}"));
     }
@@ -30,19 +29,9 @@ fn compiled(source: TypeSource) -> Result<*mut lean_type> {
     Ok(handle::new::<lean_type>(Compiled { schema: Text::new(ty.json_schema().to_string()), warnings, ty }))
 }
 
-/// JSON of a type, whose errors are type errors.
-///
-/// # Safety
-/// As [`input::text`].
-unsafe fn source_json(data: *const c_char, length: usize) -> Result<serde_json::Value> {
-    // SAFETY: passed on.
-    let text = unsafe { input::text("json", data, length) }?;
-    serde_json::from_str(text)
-        .map_err(|e| Error::ty(format!("line {} column {}", e.line(), e.column()), "JSON", e))
-}
-
 /// A type expression: JSON whose leaves are strings such as "number", "string < 64", "'bug' | 'feature'",
-/// "string[] <= 5"; a property whose name ends with "?" may be absent. Free `type` with `lean_type_free`.
+/// "string[] <= 5" (a property whose name ends with "?" may be absent), or a bare leaf. Free `type` with
+/// `lean_type_free`.
 #[no_mangle]
 pub unsafe extern "C" fn lean_type_expr(
     json: *const c_char,
@@ -52,7 +41,7 @@ pub unsafe extern "C" fn lean_type_expr(
 ) -> lean_status {
     guarded!(error, [], {
         let out = Out::new("type", r#type)?;
-        out.set(compiled(TypeSource::Expr(source_json(json, length)?))?);
+        out.set(compiled(Type::expr(input::text("json", json, length)?)?)?);
         Ok(())
     })
 }
@@ -67,7 +56,7 @@ pub unsafe extern "C" fn lean_type_schema(
 ) -> lean_status {
     guarded!(error, [], {
         let out = Out::new("type", r#type)?;
-        out.set(compiled(TypeSource::Schema(source_json(json, length)?))?);
+        out.set(compiled(Type::schema(input::text("json", json, length)?)?)?);
         Ok(())
     })
 }
@@ -82,7 +71,9 @@ pub unsafe extern "C" fn lean_type_text(
 ) -> lean_status {
     guarded!(error, [], {
         let out = Out::new("type", r#type)?;
-        out.set(compiled(TypeSource::Text { max_chars: input::number("max_chars", max_chars)? })?);
+        out.set(compiled(Type::from_source(TypeSource::Text {
+            max_chars: input::number("max_chars", max_chars)?,
+        })?)?);
         Ok(())
     })
 }
@@ -97,7 +88,9 @@ pub unsafe extern "C" fn lean_type_regex(
 ) -> lean_status {
     guarded!(error, [], {
         let out = Out::new("type", r#type)?;
-        out.set(compiled(TypeSource::Regex(input::text("pattern", pattern, length)?.to_string()))?);
+        out.set(compiled(Type::from_source(TypeSource::Regex(
+            input::text("pattern", pattern, length)?.to_string(),
+        ))?)?);
         Ok(())
     })
 }
@@ -114,7 +107,9 @@ pub unsafe extern "C" fn lean_type_choice(
 ) -> lean_status {
     guarded!(error, [], {
         let out = Out::new("type", r#type)?;
-        out.set(compiled(TypeSource::Choice(input::texts("choices", choices, lengths, count)?))?);
+        out.set(compiled(Type::from_source(TypeSource::Choice(input::texts(
+            "choices", choices, lengths, count,
+        )?))?)?);
         Ok(())
     })
 }
@@ -130,8 +125,10 @@ pub unsafe extern "C" fn lean_type_json(
 ) -> lean_status {
     guarded!(error, [], {
         let out = Out::new("type", r#type)?;
-        let source = serde_json::from_value(source_json(json, length)?);
-        out.set(compiled(source.map_err(|e| Error::ty("/", "source", e))?)?);
+        let source = serde_json::from_str(input::text("json", json, length)?);
+        let place =
+            |e: serde_json::Error| Error::ty(format!("line {} column {}", e.line(), e.column()), "source", e);
+        out.set(compiled(Type::from_source(source.map_err(place)?)?)?);
         Ok(())
     })
 }

@@ -24,17 +24,17 @@ bool none(lean_error *error);
   } while (0)
 
 /* The call, which names its error `&e`, fails with a status and an error that says the same in words. */
-#define FAILS(want, call)                                                                                     \
+#define FAILS(want, call) FAILS_AS(want, call, #want ": " #call)
+#define REFUSED(call) FAILS_AS(LEAN_INVALID_ARGUMENT, call, "refused: " #call)
+#define FAILS_AS(want, call, text)                                                                            \
   do {                                                                                                        \
     lean_error *e = NULL;                                                                                     \
     lean_status got = (call);                                                                                 \
     bool told = e != NULL && lean_error_code(e) == got && *lean_error_message(e, NULL) != 0;                  \
-    check(got == (want) && told, #want ": " #call, __FILE__, __LINE__);                                       \
+    check(got == (want) && told, text, __FILE__, __LINE__);                                                   \
     if (got != (want) && e != NULL) printf("     got: %s\n", lean_error_message(e, NULL));                    \
     lean_error_free(e);                                                                                       \
   } while (0)
-
-#define REFUSED(call) FAILS(LEAN_INVALID_ARGUMENT, call)
 
 lean_model *load(const char *path);
 lean_session *open_session(const lean_model *model, uint64_t context);

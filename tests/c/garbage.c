@@ -294,7 +294,7 @@ void test_garbage(const char *path) {
   model = load(path);
   session = open_session(model, 256);
   context = text_context("hello");
-  type = expr("'a' | 'b'");
+  type = expr("\"'a' | 'b'\"");
   OK(lean_session_checkpoint(session, &checkpoint, &e));
   OK(lean_cancel_new(&cancel, &e));
   models(path);

@@ -5,7 +5,7 @@ static void test_overflow(const lean_model *model) {
   lean_session *session = open_session(model, 16);
   lean_context *big = text_context("one two three four five six seven eight nine ten eleven twelve thirteen fourteen");
   lean_context *small = text_context("hi");
-  lean_type *type = expr("boolean");
+  lean_type *type = expr("\"boolean\"");
   lean_stream *stream = NULL;
   lean_output *output = NULL;
   lean_error *error = NULL;
@@ -134,7 +134,7 @@ static void test_older_program(const lean_model *model) {
   lean_generate_options_init((lean_generate_options *)(void *)&old, size);
   CHECK(old.struct_size == size && old.max_tokens == LEAN_NONE && old.beyond[0] == 0xa5 && old.beyond[63] == 0xa5);
   lean_context *context = text_context("A value: ");
-  lean_type *type = expr("'a' | 'b'");
+  lean_type *type = expr("\"'a' | 'b'\"");
   lean_output *output = NULL;
   OK(lean_generate(model, context, type, (lean_generate_options *)(void *)&old, &output, &e));
   lean_output_free(output);

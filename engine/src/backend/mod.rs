@@ -5,17 +5,17 @@
 //! prefill chunks and many sessions share one pass over the weights. Nothing here blocks on a device.
 
 pub mod cpu;
-pub mod math;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod math;
 mod sampler;
 mod state;
 
 pub use sampler::{sample, SamplerParams};
 pub use state::{LayerState, StateImage, StateShape, PAGE_TOKENS};
 
-use crate::error::Result;
 use crate::cancel::CancelToken;
+use crate::error::Result;
 use std::task::Poll;
 
 /// A sequence's state (KV pages and convolution windows), owned by the backend that made it.

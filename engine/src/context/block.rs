@@ -99,13 +99,11 @@ impl BlockEncoder<'_> {
                 ids.extend(tokens);
             }
             Block::Chat(chat) if first => ids.extend(self.chat(chat)?),
-            Block::Chat(_) => {
-                return Err(Error::invalid(
-                    "chat",
-                    "a conversation is rendered as a whole, so it must be the first block of an empty context; \
+            Block::Chat(_) => return Err(Error::invalid(
+                "chat",
+                "a conversation is rendered as a whole, so it must be the first block of an empty context; \
                      use set_context with all messages (the common prefix is reused), or a raw block",
-                ))
-            }
+            )),
         }
         Ok(())
     }

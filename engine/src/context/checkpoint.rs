@@ -1,7 +1,7 @@
 //! Physical exact continuations: the tokens, the state they filled, and a value in progress.
 
-use super::{disk, file};
 use super::sequence::Sequence;
+use super::{disk, file};
 use crate::backend::{Backend, StateImage, StateShape};
 use crate::error::{Error, Result};
 use std::path::Path;
@@ -92,7 +92,13 @@ impl Checkpoint {
         }))
     }
 
-    pub(crate) fn host(identity: Identity, tokens: Vec<u32>, capacity: usize, resume: Option<Vec<u8>>, image: StateImage) -> Self {
+    pub(crate) fn host(
+        identity: Identity,
+        tokens: Vec<u32>,
+        capacity: usize,
+        resume: Option<Vec<u8>>,
+        image: StateImage,
+    ) -> Self {
         Checkpoint(Arc::new(Inner { identity, tokens, capacity, resume, state: State::Host(image) }))
     }
 
@@ -202,7 +208,11 @@ impl Checkpoint {
             return incompatible("model fingerprint", expected, found);
         }
         if policy == Restore::Exact && identity.exactness_class != own.exactness_class {
-            return incompatible("exactness class", own.exactness_class.clone(), identity.exactness_class.clone());
+            return incompatible(
+                "exactness class",
+                own.exactness_class.clone(),
+                identity.exactness_class.clone(),
+            );
         }
         if policy != Restore::Reprefill && identity.shape != own.shape {
             return incompatible("state layout", format!("{:?}", own.shape), format!("{:?}", identity.shape));
@@ -211,7 +221,10 @@ impl Checkpoint {
             return Err(Error::ContextOverflow { needed: self.0.tokens.len(), available: capacity });
         }
         if let Some(id) = self.0.tokens.iter().find(|id| **id as usize >= vocab) {
-            return Err(Error::bad_checkpoint("tokens", format!("id {id} is not in the vocabulary of {vocab} ids")));
+            return Err(Error::bad_checkpoint(
+                "tokens",
+                format!("id {id} is not in the vocabulary of {vocab} ids"),
+            ));
         }
         Ok(())
     }

@@ -196,7 +196,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint> {
     if meta.page_tokens as usize != PAGE_TOKENS {
         return Err(bad("META", format!("pages of {} tokens, not {PAGE_TOKENS}", meta.page_tokens)));
     }
-    let shape = shape_of(&meta.layers).ok_or_else(|| bad("META", "the state's shape is impossible".into()))?;
+    let shape =
+        shape_of(&meta.layers).ok_or_else(|| bad("META", "the state's shape is impossible".into()))?;
     let filled = meta.filled as usize;
     if tokens.len() % 4 != 0 || filled > tokens.len() / 4 {
         return Err(bad("TOKS", format!("{} bytes for {filled} filled tokens", tokens.len())));
@@ -212,7 +213,13 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint> {
     let image = decode_image(&shape, filled, kv, windows)?;
     let tokens = tokens.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     let identity = Identity { fingerprint: meta.fingerprint, exactness_class: meta.exactness_class, shape };
-    Ok(Checkpoint::host(identity, tokens, usize::try_from(meta.capacity).unwrap_or(usize::MAX), resume, image))
+    Ok(Checkpoint::host(
+        identity,
+        tokens,
+        usize::try_from(meta.capacity).unwrap_or(usize::MAX),
+        resume,
+        image,
+    ))
 }
 
 fn decode_image(shape: &StateShape, len: usize, kv: &[u8], windows: &[u8]) -> Result<StateImage> {
@@ -274,7 +281,9 @@ fn sections(bytes: &[u8]) -> Result<[&[u8]; 5]> {
         }
         let len = u64_at(at + 4);
         let section = usize::try_from(len).ok().and_then(|len| rest.get(..len));
-        let section = section.ok_or_else(|| bad(&name, format!("{len} bytes, {} are left: the file is truncated", rest.len())))?;
+        let section = section.ok_or_else(|| {
+            bad(&name, format!("{len} bytes, {} are left: the file is truncated", rest.len()))
+        })?;
         if XxHash3_64::oneshot(section) != u64_at(at + 12) {
             return Err(bad(&name, "the checksum does not match: the file is damaged".into()));
         }

@@ -2,17 +2,17 @@
 
 mod block;
 mod checkpoint;
-mod file;
 #[cfg(not(target_arch = "wasm32"))]
 #[path = "native.rs"]
 mod disk;
 #[cfg(target_arch = "wasm32")]
 #[path = "wasm.rs"]
 mod disk;
+mod file;
 mod sequence;
 
-pub(crate) use block::BlockEncoder;
 pub use block::Block;
-pub use checkpoint::{Checkpoint, CheckpointInfo, Restore, Restored};
+pub(crate) use block::BlockEncoder;
 pub(crate) use checkpoint::Identity;
+pub use checkpoint::{Checkpoint, CheckpointInfo, Restore, Restored};
 pub(crate) use sequence::Sequence;

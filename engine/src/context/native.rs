@@ -38,9 +38,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     if !meta.is_file() {
         return Err(Error::Io { path: path.display().to_string(), reason: "is not a regular file".into() });
     }
-    let too_large = || Error::OutOfMemory { wanted: meta.len(), what: format!("the file {}", path.display()) };
+    let too_large =
+        || Error::OutOfMemory { wanted: meta.len(), what: format!("the file {}", path.display()) };
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(usize::try_from(meta.len()).map_err(|_| too_large())?).map_err(|_| too_large())?;
+    bytes
+        .try_reserve_exact(usize::try_from(meta.len()).map_err(|_| too_large())?)
+        .map_err(|_| too_large())?;
     let file = File::open(path).map_err(|e| io(path, &e))?;
     file.take(meta.len()).read_to_end(&mut bytes).map_err(|e| io(path, &e))?;
     Ok(bytes)

@@ -34,7 +34,12 @@ impl Sequence {
     }
 
     /// A sequence from a host copy of its state.
-    pub fn import(backend: &Arc<dyn Backend>, image: &StateImage, tokens: Vec<u32>, capacity: usize) -> Result<Self> {
+    pub fn import(
+        backend: &Arc<dyn Backend>,
+        image: &StateImage,
+        tokens: Vec<u32>,
+        capacity: usize,
+    ) -> Result<Self> {
         let id = backend.import(image)?;
         Ok(Sequence { state: StateHandle { backend: backend.clone(), id }, tokens, capacity })
     }

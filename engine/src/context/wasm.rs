@@ -4,7 +4,10 @@ use crate::error::{Error, Result};
 use std::path::Path;
 
 fn no_files(path: &Path) -> Error {
-    Error::Io { path: path.display().to_string(), reason: "there are no files here; use the checkpoint's bytes".into() }
+    Error::Io {
+        path: path.display().to_string(),
+        reason: "there are no files here; use the checkpoint's bytes".into(),
+    }
 }
 
 /// Always an error that says what to use.

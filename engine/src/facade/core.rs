@@ -54,7 +54,8 @@ impl Core {
         if let TypeSource::Text { max_chars: None } = ty.source() {
             return Ok(None);
         }
-        let vocabulary = self.vocabulary.get_or_init(|| Vocabulary::new(self.tokenizer.clone(), self.info.vocab_size));
+        let vocabulary =
+            self.vocabulary.get_or_init(|| Vocabulary::new(self.tokenizer.clone(), self.info.vocab_size));
         Matcher::new(ty, vocabulary.as_ref().map_err(Error::clone)?).map(Some)
     }
 

@@ -140,7 +140,10 @@ impl Model {
     }
 
     /// Loads from any reader; one tensor is read at a time.
-    pub fn from_reader(reader: impl std::io::Read + std::io::Seek + Send + 'static, options: LoadOptions) -> Result<Self> {
+    pub fn from_reader(
+        reader: impl std::io::Read + std::io::Seek + Send + 'static,
+        options: LoadOptions,
+    ) -> Result<Self> {
         Self::from_gguf(Gguf::from_reader(Box::new(reader))?, options)
     }
 
@@ -188,7 +191,9 @@ fn chat_template(gguf: &Gguf, tokenizer: &Tokenizer) -> Option<Result<ChatTempla
         Some(Value::String(source)) => source,
         _ => return None,
     };
-    let name = |id: Option<u32>| id.map(|id| String::from_utf8_lossy(tokenizer.bytes(id)).into_owned()).unwrap_or_default();
+    let name = |id: Option<u32>| {
+        id.map(|id| String::from_utf8_lossy(tokenizer.bytes(id)).into_owned()).unwrap_or_default()
+    };
     Some(ChatTemplate::new(source, &name(tokenizer.bos()), &name(tokenizer.eos_ids().first().copied())))
 }
 
@@ -215,7 +220,11 @@ fn load_gpu(
     progress: Progress<'_>,
 ) -> Result<Arc<dyn Backend>> {
     use crate::backend::gpu;
-    let gpu = gpu::GpuOptions { adapter: options.adapter.clone(), allow_software: options.allow_software_gpu, ..Default::default() };
+    let gpu = gpu::GpuOptions {
+        adapter: options.adapter.clone(),
+        allow_software: options.allow_software_gpu,
+        ..Default::default()
+    };
     Ok(Arc::new(gpu::GpuBackend::load(plan, weights, &gpu, progress)?))
 }
 

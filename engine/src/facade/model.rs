@@ -54,7 +54,13 @@ pub struct ModelInfo {
 }
 
 impl ModelInfo {
-    pub(super) fn new(plan: ModelPlan, backend: &BackendInfo, fingerprint: u64, tokenizer: &Tokenizer, chat: bool) -> Self {
+    pub(super) fn new(
+        plan: ModelPlan,
+        backend: &BackendInfo,
+        fingerprint: u64,
+        tokenizer: &Tokenizer,
+        chat: bool,
+    ) -> Self {
         ModelInfo {
             architecture: plan.architecture,
             name: plan.name,
@@ -108,7 +114,12 @@ impl Model {
     }
 
     /// The same with a context of the caller's choice.
-    pub fn restore_with(&self, checkpoint: &Checkpoint, policy: Restore, options: SessionOptions) -> Result<Session> {
+    pub fn restore_with(
+        &self,
+        checkpoint: &Checkpoint,
+        policy: Restore,
+        options: SessionOptions,
+    ) -> Result<Session> {
         let core = &self.0;
         let capacity = match options.context {
             Some(n) => core.capacity(Some(n))?,

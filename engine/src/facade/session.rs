@@ -27,7 +27,12 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new(model: Model, seq: Sequence, resume: Option<Vec<u8>>, restored: Option<Restored>) -> Result<Self> {
+    pub(super) fn new(
+        model: Model,
+        seq: Sequence,
+        resume: Option<Vec<u8>>,
+        restored: Option<Restored>,
+    ) -> Result<Self> {
         let suspended = resume.as_deref().map(Resume::from_bytes).transpose()?;
         Ok(Session { model, seq, suspended, restored })
     }
@@ -58,7 +63,12 @@ impl Session {
     }
 
     /// The same, cancellable, with progress in tokens (done, total).
-    pub fn append_with(&mut self, blocks: &[Block], cancel: &CancelToken, progress: impl FnMut(usize, usize)) -> Result<()> {
+    pub fn append_with(
+        &mut self,
+        blocks: &[Block],
+        cancel: &CancelToken,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<()> {
         self.append_until(blocks, cancel, None, progress)
     }
 
@@ -119,7 +129,9 @@ impl Session {
         let (first, end) = (seq.filled()?, seq.tokens.len() - 1);
         let mut filled = first;
         while filled < end {
-            if let Advance::Last(done) = advance(&seq, end, Logits::None, &self.model.0.scheduler, cancel, deadline)? {
+            if let Advance::Last(done) =
+                advance(&seq, end, Logits::None, &self.model.0.scheduler, cancel, deadline)?
+            {
                 self.model.0.scheduler.discard(done);
             }
             filled = seq.filled()?;

@@ -40,8 +40,10 @@ fn two_sessions_share_one_pass_and_get_the_same_bits() {
             })
             .collect();
         let before = model.stats();
-        let queued: Vec<_> = inputs.iter().map(|(s, tokens)| scheduler.enqueue(job(s, tokens.clone()))).collect();
-        let together: Vec<Vec<f32>> = queued.into_iter().map(|id| logits(scheduler.wait(id).unwrap())).collect();
+        let queued: Vec<_> =
+            inputs.iter().map(|(s, tokens)| scheduler.enqueue(job(s, tokens.clone()))).collect();
+        let together: Vec<Vec<f32>> =
+            queued.into_iter().map(|id| logits(scheduler.wait(id).unwrap())).collect();
         let after = model.stats();
         assert_eq!((after.passes - before.passes, after.slots - before.slots), (1, 2), "{name}");
         for (a, b) in apart.iter().zip(&together) {
@@ -105,7 +107,11 @@ fn a_checkpoint_after_a_stop_string_keeps_the_text_and_the_last_events() {
         }
         assert_eq!(last, [tail], "{stop:?}");
         let resumed = g.finish().unwrap();
-        assert_eq!((resumed.text, resumed.finish, resumed.tokens), (whole.text, whole.finish, whole.tokens), "{stop:?}");
+        assert_eq!(
+            (resumed.text, resumed.finish, resumed.tokens),
+            (whole.text, whole.finish, whole.tokens),
+            "{stop:?}"
+        );
     }
 }
 

@@ -6,8 +6,8 @@ mod request;
 mod run;
 mod text;
 
-pub use request::{Request, RequestOptions};
 pub(crate) use prefill::{advance, Advance};
+pub use request::{Request, RequestOptions};
 pub(crate) use run::{Resume, Run, RunDeps};
 
 use serde::{Deserialize, Serialize};

@@ -30,7 +30,8 @@ mod tests {
         let mut random = Random::new(1_234_567);
         let draws: Vec<u32> = (0..3).map(|_| random.next()).collect();
         // High words of the published sequence for this seed.
-        let full: [u64; 3] = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        let full: [u64; 3] =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!(draws, full.map(|z| (z >> 32) as u32));
     }
 }

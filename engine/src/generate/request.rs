@@ -95,9 +95,14 @@ impl RequestOptions {
             return Err(Error::invalid("max_tokens", "must be at least 1"));
         }
         if !self.stop.is_empty() && !matches!(ty.source(), TypeSource::Text { .. }) {
-            return Err(Error::invalid("stop", "stop strings apply to plain text; a value of any other type ends by itself"));
+            return Err(Error::invalid(
+                "stop",
+                "stop strings apply to plain text; a value of any other type ends by itself",
+            ));
         }
-        if self.stop.len() > MAX_STOP_STRINGS || self.stop.iter().any(|s| s.is_empty() || s.len() > MAX_STOP_BYTES) {
+        if self.stop.len() > MAX_STOP_STRINGS
+            || self.stop.iter().any(|s| s.is_empty() || s.len() > MAX_STOP_BYTES)
+        {
             return Err(Error::invalid(
                 "stop",
                 format!("at most {MAX_STOP_STRINGS} strings of 1 to {MAX_STOP_BYTES} bytes"),

@@ -107,7 +107,11 @@ impl Resume {
 
 impl Run {
     /// Starts a value after `seq`'s tokens, of which there must be at least one.
-    pub fn new(mut seq: Sequence, request: Request, matcher: impl FnOnce(&Type) -> Result<Option<Matcher>>) -> Result<Self> {
+    pub fn new(
+        mut seq: Sequence,
+        request: Request,
+        matcher: impl FnOnce(&Type) -> Result<Option<Matcher>>,
+    ) -> Result<Self> {
         request.options.check(&request.ty)?;
         request.cancel.check()?;
         let start = seq.tokens.len();
@@ -140,7 +144,10 @@ impl Run {
         matcher: impl FnOnce(&Type) -> Result<Option<Matcher>>,
     ) -> Result<Self> {
         request.options.check(&request.ty)?;
-        if resume.start == 0 || resume.start > seq.tokens.len() || resume.delivered > seq.tokens.len() - resume.start {
+        if resume.start == 0
+            || resume.start > seq.tokens.len()
+            || resume.delivered > seq.tokens.len() - resume.start
+        {
             return Err(Error::bad_checkpoint("generation", "the value lies outside the sequence"));
         }
         let filled = match resume.ended {
@@ -159,7 +166,11 @@ impl Run {
             events: VecDeque::new(),
             finish: None,
             prefill: seq.tokens.len() - filled,
-            usage: Usage { prompt_tokens: resume.start, reused_tokens: filled.min(resume.start), ..Usage::default() },
+            usage: Usage {
+                prompt_tokens: resume.start,
+                reused_tokens: filled.min(resume.start),
+                ..Usage::default()
+            },
             began: Instant::now(),
             seq,
             request,
@@ -241,7 +252,13 @@ impl Run {
             (true, Finish::Length | Finish::Stop) => serde_json::Value::String(text.clone()),
             _ => self.request.ty.check(&text)?,
         };
-        Ok(Output { value, text, finish, tokens: self.seq.tokens[self.start..].to_vec(), usage: self.usage.clone() })
+        Ok(Output {
+            value,
+            text,
+            finish,
+            tokens: self.seq.tokens[self.start..].to_vec(),
+            usage: self.usage.clone(),
+        })
     }
 
     /// One pass, or the forced tokens before it.

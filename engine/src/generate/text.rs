@@ -74,7 +74,14 @@ mod tests {
     #[test]
     fn a_possible_stop_string_is_held_back_until_it_is_decided() {
         let mut stream = TextStream::new(vec!["END".into(), "ENOUGH".into()]);
-        let steps = [("a", "a", None), ("E", "", None), ("N", "", None), ("x", "ENx", None), ("EN", "", None), ("Dz", "", Some(4))];
+        let steps = [
+            ("a", "a", None),
+            ("E", "", None),
+            ("N", "", None),
+            ("x", "ENx", None),
+            ("EN", "", None),
+            ("Dz", "", Some(4)),
+        ];
         for (bytes, text, stop) in steps {
             let found = stream.push(bytes.as_bytes());
             assert_eq!(found, stop, "after {bytes}");

@@ -7,6 +7,8 @@ use std::task::Poll;
 pub(super) fn until_ready<T>(mut poll: impl FnMut() -> Result<Poll<T>>) -> Result<T> {
     match poll()? {
         Poll::Ready(value) => Ok(value),
-        Poll::Pending => Err(Error::Device { reason: "this backend cannot be waited for synchronously here".into() }),
+        Poll::Pending => {
+            Err(Error::Device { reason: "this backend cannot be waited for synchronously here".into() })
+        }
     }
 }

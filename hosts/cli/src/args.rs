@@ -291,5 +291,6 @@ pub struct BenchArgs {
 
 /// Reads a file that the user named.
 pub fn read_text(path: &std::path::Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })
+    std::fs::read_to_string(path)
+        .map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })
 }

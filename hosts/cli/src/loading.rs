@@ -15,7 +15,8 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
         if terminal && percent != shown {
             shown = percent;
             // Erased when done, so that only the result stays on the screen.
-            let line = if done >= total { "\r\x1b[K".to_string() } else { format!("\rloading {percent:3} %") };
+            let line =
+                if done >= total { "\r\x1b[K".to_string() } else { format!("\rloading {percent:3} %") };
             let _ = write!(std::io::stderr(), "{line}");
         }
     };

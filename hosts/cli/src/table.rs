@@ -7,7 +7,9 @@ pub fn print(rows: &[Vec<String>]) {
     let widths: Vec<usize> =
         (0..columns).map(|c| rows.iter().map(|r| cell(r, c).chars().count()).max().unwrap_or(0)).collect();
     let numeric: Vec<bool> = (0..columns)
-        .map(|c| rows.iter().skip(1).all(|r| cell(r, c).starts_with(|x: char| x.is_ascii_digit() || x == '-')))
+        .map(|c| {
+            rows.iter().skip(1).all(|r| cell(r, c).starts_with(|x: char| x.is_ascii_digit() || x == '-'))
+        })
         .collect();
     for row in rows {
         let line: Vec<String> = (0..columns)

@@ -6,7 +6,8 @@ use serde_json::{json, Value};
 use wasm_bindgen::prelude::{wasm_bindgen, JsError};
 
 /// Every leaf is bounded, since a random model never ends a string by itself.
-const TYPE: &str = r#"{"id": "0 <= number.integer <= 999", "name": "string < 16", "tags?": "(string < 16)[] <= 2"}"#;
+const TYPE: &str =
+    r#"{"id": "0 <= number.integer <= 999", "name": "string < 16", "tags?": "(string < 16)[] <= 2"}"#;
 
 /// What the engine makes of a fixture of form `lean-ref-1` with the model in `model`, as JSON.
 #[wasm_bindgen]
@@ -22,7 +23,8 @@ pub fn report(model: Vec<u8>, fixture: &str) -> Result<Value, String> {
     let model = Model::from_bytes(model, options).map_err(|e| e.to_string())?;
     let cases = fixture["cases"].as_array().ok_or("the fixture has no cases")?;
     let n_gen = fixture["n_gen"].as_u64().ok_or("the fixture has no n_gen")? as usize;
-    let cases: lean_engine::Result<Vec<Value>> = cases.iter().map(|case| run_case(&model, case, n_gen)).collect();
+    let cases: lean_engine::Result<Vec<Value>> =
+        cases.iter().map(|case| run_case(&model, case, n_gen)).collect();
     let cases = cases.map_err(|e| e.to_string())?;
     let value = typed_value(&model).map_err(|e| e.to_string())?;
     Ok(json!({ "class": model.info().exactness_class, "cases": cases, "typed": value }))

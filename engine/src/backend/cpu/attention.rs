@@ -4,8 +4,8 @@
 //! `e_t = exp(s_t - max)`; the sum of `e_t` with lane `t % 8` in order of `t`; `out = sum_t e_t v_t` in order of
 //! `t`, divided by that sum. Nothing depends on where the batch began or on what else it holds.
 
-use super::scratch::Shared;
 use super::lanes::{Kernel, Lanes, LANES};
+use super::scratch::Shared;
 use crate::backend::math;
 use crate::backend::PAGE_TOKENS;
 

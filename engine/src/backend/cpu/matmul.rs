@@ -52,7 +52,13 @@ pub(crate) fn tiles(n: usize) -> impl Iterator<Item = (usize, usize)> {
         let width = match n - t {
             0 => return None,
             w @ (1 | 2) => w,
-            w => if w < TILE { 3 } else { TILE },
+            w => {
+                if w < TILE {
+                    3
+                } else {
+                    TILE
+                }
+            }
         };
         t += width;
         Some((t - width, width))
@@ -173,7 +179,13 @@ impl ForFormat for Untyped<'_> {
     type Out = ();
     fn run<F: Format + 'static>(self) {
         let Untyped { isa, matrix, w, product } = self;
-        let typed = Typed::<F> { w, group_bytes: matrix.group_bytes, blocks: matrix.padded / F::COLS, p: product, format: PhantomData };
+        let typed = Typed::<F> {
+            w,
+            group_bytes: matrix.group_bytes,
+            blocks: matrix.padded / F::COLS,
+            p: product,
+            format: PhantomData,
+        };
         if !product.x.tiled {
             isa.call(typed);
         } else {
@@ -324,8 +336,21 @@ impl<F: Format> Typed<'_, F> {
             unsafe { acc.write_bytes(0, PANEL_ROWS * n) };
             for block in (0..self.blocks).step_by(step) {
                 let blocks = step.min(self.blocks - block);
-                isa.call(Unpack { of: self, group, groups: groups.end.min(group + 2) - group, block, blocks });
-                isa.call(Panel { x: self.p.x, panel: self.p.panel, acc, col: block * F::COLS, cols: blocks * F::COLS, of: self });
+                isa.call(Unpack {
+                    of: self,
+                    group,
+                    groups: groups.end.min(group + 2) - group,
+                    block,
+                    blocks,
+                });
+                isa.call(Panel {
+                    x: self.p.x,
+                    panel: self.p.panel,
+                    acc,
+                    col: block * F::COLS,
+                    cols: blocks * F::COLS,
+                    of: self,
+                });
             }
             let row = group * ROWS;
             let width = PANEL_ROWS.min(self.p.rows.end - row);
@@ -359,7 +384,8 @@ impl<F: Format> Kernel for Unpack<'_, F> {
             for b in 0..self.blocks {
                 // SAFETY: the group and block are within the matrix; the panel has room for `PANEL_COLS` columns.
                 unsafe {
-                    let block = self.of.w.add((self.group + g) * self.of.group_bytes + (self.block + b) * F::BYTES);
+                    let block =
+                        self.of.w.add((self.group + g) * self.of.group_bytes + (self.block + b) * F::BYTES);
                     for j in 0..F::COLS / 8 {
                         let q = F::eight::<L>(block, j);
                         for (i, q) in q.iter().enumerate() {

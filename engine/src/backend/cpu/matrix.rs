@@ -80,12 +80,15 @@ impl ForFormat for Pack<'_> {
         let padded = spec.cols.next_multiple_of(F::COLS);
         let group_bytes = padded / F::COLS * F::BYTES;
         let groups = spec.rows.div_ceil(ROWS);
-        let mut bytes = try_zeroed::<u8>(groups.saturating_mul(group_bytes), &format!("the weights {}", spec.name))?;
+        let mut bytes =
+            try_zeroed::<u8>(groups.saturating_mul(group_bytes), &format!("the weights {}", spec.name))?;
         let file_block = F::COLS / spec.dtype.block_elems() * spec.dtype.block_bytes();
         let zeros = vec![0; file_row];
         let pack = |first: usize, chunk: &mut [u8]| {
             for (group, to) in chunk.chunks_exact_mut(group_bytes.max(1)).enumerate() {
-                let row = |r: usize| file.get(((first + group) * ROWS + r) * file_row..).and_then(|f| f.get(..file_row));
+                let row = |r: usize| {
+                    file.get(((first + group) * ROWS + r) * file_row..).and_then(|f| f.get(..file_row))
+                };
                 let rows: [&[u8]; ROWS] = std::array::from_fn(|r| row(r).unwrap_or(&zeros));
                 pack_group::<F>(rows, file_block, to);
             }
@@ -98,7 +101,15 @@ impl ForFormat for Pack<'_> {
             }
         })?;
         drop(chunks);
-        Ok(Matrix { rows: spec.rows, cols: spec.cols, dtype: spec.dtype, shifted: F::SHIFTED, group_bytes, padded, bytes })
+        Ok(Matrix {
+            rows: spec.rows,
+            cols: spec.cols,
+            dtype: spec.dtype,
+            shifted: F::SHIFTED,
+            group_bytes,
+            padded,
+            bytes,
+        })
     }
 }
 

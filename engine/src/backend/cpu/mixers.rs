@@ -88,7 +88,8 @@ impl Pass<'_> {
         let angles = self.scratch.angles.reserve(0)?;
         self.step_tokens(n, &|t| {
             // SAFETY: nobody writes angles during this step.
-            let (cos, sin) = unsafe { angles.slice(weights.angles_at(a.rope, n, t), 2 * pairs) }.split_at(pairs);
+            let (cos, sin) =
+                unsafe { angles.slice(weights.angles_at(a.rope, n, t), 2 * pairs) }.split_at(pairs);
             for (rows, heads, norm) in [(q, a.n_heads, &a.q_norm), (k, a.n_kv_heads, &a.k_norm)] {
                 for head in 0..heads {
                     // SAFETY: token `t`'s rows belong to this item.
@@ -129,11 +130,8 @@ impl Pass<'_> {
         }
         let each = scores_stride * group * QUERY_TOKENS;
         let scores = self.scratch.scores.reserve(each * self.pool.threads())?;
-        let sequences: Vec<(usize, usize, &[Shared])> = self
-            .sequences
-            .iter()
-            .map(|s| (s.open.len, s.first, s.open.pages.as_slice()))
-            .collect();
+        let sequences: Vec<(usize, usize, &[Shared])> =
+            self.sequences.iter().map(|s| (s.open.len, s.first, s.open.pages.as_slice())).collect();
         self.step(items.len(), &|item, thread| {
             let Item { sequence, kv_head, from, tokens } = items[item];
             let (len, first, pages) = sequences[sequence];
@@ -203,7 +201,14 @@ impl Pass<'_> {
     }
 
     /// Copies the window before each page's first token to that page, and the one after the last token aside.
-    fn keep_windows(&mut self, u: Shared, starts: &[(usize, usize, usize)], offset: usize, size: usize, channels: usize) {
+    fn keep_windows(
+        &mut self,
+        u: Shared,
+        starts: &[(usize, usize, usize)],
+        offset: usize,
+        size: usize,
+        channels: usize,
+    ) {
         let kv = self.shape.kv_elems;
         for (s, &(start, _, tokens)) in self.sequences.iter_mut().zip(starts) {
             // The window before token `t` of the pass begins at row `t` of `u`.

@@ -78,7 +78,12 @@ impl CpuBackend {
     /// # Errors
     /// What the source and `progress` return; `BadModel` and `UnsupportedModel` for weights that do not fit the
     /// plan; `OutOfMemory`; `Device` if threads cannot be started.
-    pub fn load(plan: Plan, weights: &mut dyn WeightSource, options: &CpuOptions, progress: Progress<'_>) -> Result<Self> {
+    pub fn load(
+        plan: Plan,
+        weights: &mut dyn WeightSource,
+        options: &CpuOptions,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
         let threads = match options.threads {
             0 => pool::default_threads(),
             n if n <= pool::MAX_THREADS => n,
@@ -108,13 +113,22 @@ impl CpuBackend {
             return Err(Error::invalid("batch", "a slot has no tokens"));
         }
         match tokens.iter().find(|&&id| id as usize >= self.weights.vocab) {
-            Some(id) => Err(Error::invalid("token", format!("{id} is not below the vocabulary's {}", self.weights.vocab))),
+            Some(id) => Err(Error::invalid(
+                "token",
+                format!("{id} is not below the vocabulary's {}", self.weights.vocab),
+            )),
             None => Ok(tokens),
         }
     }
 
     /// Runs the pass of states that are open. Returns each slot's logits and new windows.
-    fn pass(&self, engine: &mut Engine, slots: &[Slot], tokens: Vec<Vec<u32>>, open: &[Open]) -> Result<Vec<(Vec<f32>, Vec<f32>)>> {
+    fn pass(
+        &self,
+        engine: &mut Engine,
+        slots: &[Slot],
+        tokens: Vec<Vec<u32>>,
+        open: &[Open],
+    ) -> Result<Vec<(Vec<f32>, Vec<f32>)>> {
         let (mut n, mut sequences) = (0, Vec::with_capacity(slots.len()));
         for ((slot, tokens), open) in slots.iter().zip(tokens).zip(open) {
             let first = n;
@@ -137,7 +151,8 @@ impl CpuBackend {
             sequences,
             n,
         };
-        catch_unwind(AssertUnwindSafe(|| pass.run())).unwrap_or_else(|_| Err(Error::Internal("a pass panicked".into())))
+        catch_unwind(AssertUnwindSafe(|| pass.run()))
+            .unwrap_or_else(|_| Err(Error::Internal("a pass panicked".into())))
     }
 }
 

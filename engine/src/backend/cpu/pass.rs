@@ -4,8 +4,8 @@
 //! next begins. Within a step, items write disjoint elements and read only what earlier steps wrote.
 
 use super::ffn::Gate;
-use super::lanes::Isa;
 use super::formats::{SUM, UNIT};
+use super::lanes::Isa;
 use super::matmul::{in_tiles, panel_elems, tiles, Activations, Prepare, Product, ROWS_TOGETHER, TILE};
 use super::norm::RmsNorm;
 use super::pool::Pool;
@@ -166,12 +166,19 @@ impl Pass<'_> {
         let out = self.scratch.projected.reserve(n * cols)?;
         let add = |t: usize, range: Range<usize>| {
             // SAFETY: these columns of row `t` of both buffers belong to the item that calls this.
-            let (h, x) = unsafe { (hidden.slice(t * cols + range.start, range.len()), out.slice(t * cols + range.start, range.len())) };
+            let (h, x) = unsafe {
+                (
+                    hidden.slice(t * cols + range.start, range.len()),
+                    out.slice(t * cols + range.start, range.len()),
+                )
+            };
             h.iter_mut().zip(x).for_each(|(h, x)| *h += *x);
         };
         let jobs = [Job { linear, out }];
         match post_norm {
-            None => self.multiply_together(&jobs, x, &|rows, tokens| tokens.for_each(|t| add(t, rows.clone()))),
+            None => {
+                self.multiply_together(&jobs, x, &|rows, tokens| tokens.for_each(|t| add(t, rows.clone())))
+            }
             Some(norm) => {
                 self.multiply_together(&jobs, x, &|_, _| {})?;
                 self.norm_rows(norm, out, out, n)?;
@@ -195,7 +202,12 @@ impl Pass<'_> {
 
     /// Products of one input and with as many outputs each, in one step; `after` is called with rows and tokens
     /// for which all of them are there.
-    fn multiply_together(&mut self, jobs: &[Job<'_>], x: Rows, after: &(dyn Fn(Range<usize>, Range<usize>) + Sync)) -> Result<()> {
+    fn multiply_together(
+        &mut self,
+        jobs: &[Job<'_>],
+        x: Rows,
+        after: &(dyn Fn(Range<usize>, Range<usize>) + Sync),
+    ) -> Result<()> {
         let rows = jobs[0].linear.weight.rows;
         let chunk = self.chunk(rows);
         let (chunks, mul) = (rows.div_ceil(chunk), self.multiplier(jobs, x)?);
@@ -225,7 +237,8 @@ impl Pass<'_> {
             unshifted = Some(self.scratch.unshifted.reserve(x.n * stride)?);
         }
         let sums = self.scratch.sums.reserve(x.n * stride / SUM)?;
-        let parts: Vec<(usize, usize)> = if tiled { tiles(x.n).collect() } else { (0..x.n).map(|t| (t, 1)).collect() };
+        let parts: Vec<(usize, usize)> =
+            if tiled { tiles(x.n).collect() } else { (0..x.n).map(|t| (t, 1)).collect() };
         self.step_tokens(parts.len(), &|part| {
             let (t, width) = parts[part];
             // SAFETY: these rows of all buffers belong to this item.
@@ -245,7 +258,18 @@ impl Pass<'_> {
         let panel = panel_elems(tile);
         let panels = self.scratch.panels.reserve(panel * self.pool.threads())?;
         let (x_at, n) = (plain.unwrap_or(x.at), x.n);
-        Ok(Multiplier { isa, x: x_at, unshifted: unshifted.unwrap_or(x_at), sums, stride, n, tiled, tile, panels, panel })
+        Ok(Multiplier {
+            isa,
+            x: x_at,
+            unshifted: unshifted.unwrap_or(x_at),
+            sums,
+            stride,
+            n,
+            tiled,
+            tile,
+            panels,
+            panel,
+        })
     }
 
     /// Logits of the rows that are wanted.

@@ -31,7 +31,9 @@ impl Tickets {
             Some(match wanted {
                 Logits::None => Slot::default(),
                 Logits::Last { read: false } => Slot { last: Some(logits), ..Slot::default() },
-                Logits::Last { read: true } => Slot { last: Some(logits.clone()), output: Some(logits), ..Slot::default() },
+                Logits::Last { read: true } => {
+                    Slot { last: Some(logits.clone()), output: Some(logits), ..Slot::default() }
+                }
                 Logits::All => Slot { output: Some(logits), ..Slot::default() },
             })
         });
@@ -40,26 +42,36 @@ impl Tickets {
     }
 
     fn slot(&mut self, ticket: Ticket, slot: usize) -> Result<&mut Slot> {
-        let slots = self.map.get_mut(&ticket).ok_or_else(|| Error::invalid("ticket", format!("there is no ticket {}", ticket.0)))?;
-        slots
-            .get_mut(slot)
-            .and_then(Option::as_mut)
-            .ok_or_else(|| Error::invalid("slot", format!("ticket {} has no slot {slot}, or it was taken", ticket.0)))
+        let slots = self
+            .map
+            .get_mut(&ticket)
+            .ok_or_else(|| Error::invalid("ticket", format!("there is no ticket {}", ticket.0)))?;
+        slots.get_mut(slot).and_then(Option::as_mut).ok_or_else(|| {
+            Error::invalid("slot", format!("ticket {} has no slot {slot}, or it was taken", ticket.0))
+        })
     }
 
     /// The token chosen for a slot.
     pub(crate) fn token(&mut self, ticket: Ticket, slot: usize) -> Result<u32> {
         let found = self.slot(ticket, slot)?;
-        found.token.ok_or_else(|| Error::invalid("input", format!("slot {slot} of ticket {} has no token yet", ticket.0)))
+        found.token.ok_or_else(|| {
+            Error::invalid("input", format!("slot {slot} of ticket {} has no token yet", ticket.0))
+        })
     }
 
     pub(crate) fn select(&mut self, ticket: Ticket, slot: usize, selection: Selection<'_>) -> Result<()> {
         let found = self.slot(ticket, slot)?;
         if found.selected {
-            return Err(Error::invalid("select", format!("slot {slot} of ticket {} was selected before", ticket.0)));
+            return Err(Error::invalid(
+                "select",
+                format!("slot {slot} of ticket {} was selected before", ticket.0),
+            ));
         }
         let Some(mut logits) = found.last.take() else {
-            return Err(Error::invalid("select", format!("slot {slot} of ticket {} kept no last logits", ticket.0)));
+            return Err(Error::invalid(
+                "select",
+                format!("slot {slot} of ticket {} kept no last logits", ticket.0),
+            ));
         };
         found.selected = true;
         let token = sample(&mut logits, &selection)

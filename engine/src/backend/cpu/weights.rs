@@ -82,7 +82,12 @@ pub(crate) struct Weights {
 impl Weights {
     /// Reads every tensor of a plan, in the plan's order, and checks that the shapes fit together: the kernels
     /// rely on them.
-    pub(crate) fn load(plan: &Plan, source: &mut dyn WeightSource, pool: &mut Pool, progress: Progress<'_>) -> Result<Self> {
+    pub(crate) fn load(
+        plan: &Plan,
+        source: &mut dyn WeightSource,
+        pool: &mut Pool,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
         let tensors = Tensors::read(plan, source, pool, progress)?;
         let mut binder = Binder { plan, tensors: &tensors, ropes: Vec::new() };
         positive("vocab", plan.vocab)?;
@@ -122,10 +127,16 @@ struct Tensors {
 }
 
 impl Tensors {
-    fn read(plan: &Plan, source: &mut dyn WeightSource, pool: &mut Pool, progress: Progress<'_>) -> Result<Self> {
+    fn read(
+        plan: &Plan,
+        source: &mut dyn WeightSource,
+        pool: &mut Pool,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
         let vectors = vectors(plan);
         let size = |spec: &plan::TensorSpec| {
-            (spec.rows as u64).saturating_mul(spec.cols as u64) / spec.dtype.block_elems() as u64 * spec.dtype.block_bytes() as u64
+            (spec.rows as u64).saturating_mul(spec.cols as u64) / spec.dtype.block_elems() as u64
+                * spec.dtype.block_bytes() as u64
         };
         let total: u64 = plan.tensors.iter().map(size).fold(0, u64::saturating_add);
         let (mut held, mut done, mut bytes) = (Vec::new(), 0, 0u64);
@@ -195,7 +206,10 @@ impl Binder<'_> {
             return Err(Error::Internal(format!("the plan has no tensor {}", id.0)));
         };
         if (spec.rows, spec.cols) != (rows, cols) {
-            return Err(Error::bad_model(&spec.name, format!("is {} x {}, not {rows} x {cols}", spec.rows, spec.cols)));
+            return Err(Error::bad_model(
+                &spec.name,
+                format!("is {} x {}, not {rows} x {cols}", spec.rows, spec.cols),
+            ));
         }
         Ok(held)
     }
@@ -203,14 +217,18 @@ impl Binder<'_> {
     fn matrix(&self, id: TensorId, rows: usize, cols: usize) -> Result<Arc<Matrix>> {
         match self.held(id, rows, cols)? {
             Held::Matrix(m) => Ok(m.clone()),
-            Held::Vector(_) => Err(Error::Internal(format!("tensor {} is used as a matrix and as a vector", id.0))),
+            Held::Vector(_) => {
+                Err(Error::Internal(format!("tensor {} is used as a matrix and as a vector", id.0)))
+            }
         }
     }
 
     fn vector(&self, id: TensorId, rows: usize, cols: usize) -> Result<Arc<[f32]>> {
         match self.held(id, rows, cols)? {
             Held::Vector(v) => Ok(v.clone()),
-            Held::Matrix(_) => Err(Error::Internal(format!("tensor {} is used as a matrix and as a vector", id.0))),
+            Held::Matrix(_) => {
+                Err(Error::Internal(format!("tensor {} is used as a matrix and as a vector", id.0)))
+            }
         }
     }
 
@@ -258,12 +276,19 @@ impl Binder<'_> {
         positive("head_count_kv", a.n_kv_heads)?;
         positive("window", a.window.unwrap_or(1))?;
         if a.n_heads == 0 || !a.n_heads.is_multiple_of(a.n_kv_heads) {
-            return Err(Error::bad_model("head_count", format!("{} heads share {} kv heads", a.n_heads, a.n_kv_heads)));
+            return Err(Error::bad_model(
+                "head_count",
+                format!("{} heads share {} kv heads", a.n_heads, a.n_kv_heads),
+            ));
         }
         if a.rope.inv_freq.len() > a.head_dim / 2 {
-            return Err(Error::bad_model("rope", format!("{} pairs in {} elements", a.rope.inv_freq.len(), a.head_dim)));
+            return Err(Error::bad_model(
+                "rope",
+                format!("{} pairs in {} elements", a.rope.inv_freq.len(), a.head_dim),
+            ));
         }
-        let (Some(q), Some(kv)) = (a.n_heads.checked_mul(a.head_dim), a.n_kv_heads.checked_mul(a.head_dim)) else {
+        let (Some(q), Some(kv)) = (a.n_heads.checked_mul(a.head_dim), a.n_kv_heads.checked_mul(a.head_dim))
+        else {
             return Err(Error::bad_model("head_count", "overflows"));
         };
         Ok(Attention {

@@ -62,7 +62,9 @@ fn reply(session: &mut Session, chat: &mut Chat, args: &ChatArgs) -> Result<Stri
     loop {
         let tokens = session.model().count_tokens(&[Block::Chat(chat.clone())])?;
         // Room for an answer, not only for the question.
-        if tokens + args.sampler.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS).min(session.capacity() / 4) <= session.capacity() {
+        if tokens + args.sampler.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS).min(session.capacity() / 4)
+            <= session.capacity()
+        {
             break;
         }
         match chat_trim_oldest_exchange(chat) {

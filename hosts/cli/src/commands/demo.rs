@@ -39,7 +39,9 @@ fn fetch_model() -> Result<PathBuf> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/fetch-model.sh");
     let failed = |reason: String| Error::ModelIo { path: script.display().to_string(), reason };
     if !script.is_file() {
-        return Err(failed("the demo runs from lean's repository; elsewhere use lean generate --model FILE".into()));
+        return Err(failed(
+            "the demo runs from lean's repository; elsewhere use lean generate --model FILE".into(),
+        ));
     }
     let output = Command::new("bash").arg(&script).stderr(Stdio::inherit()).output();
     let output = output.map_err(|e| failed(e.to_string()))?;

@@ -3,7 +3,8 @@
 use crate::args::{read_text, GenerateArgs};
 use crate::{interrupt, loading};
 use lean_engine::{
-    Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, Session, SessionOptions, Type,
+    Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, Session,
+    SessionOptions, Type,
 };
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;

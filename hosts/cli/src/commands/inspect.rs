@@ -23,7 +23,8 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     table::print(&std::iter::once(vec!["key".into(), "value".into()]).chain(pairs).collect::<Vec<_>>());
     println!();
     let header = ["tensor", "type", "shape", "bytes"].map(String::from).to_vec();
-    let tensors = gguf.tensors.values().map(|t| vec![shown(&t.name), type_name(t), shape(t), t.bytes.to_string()]);
+    let tensors =
+        gguf.tensors.values().map(|t| vec![shown(&t.name), type_name(t), shape(t), t.bytes.to_string()]);
     table::print(&std::iter::once(header).chain(tensors).collect::<Vec<_>>());
     println!();
     match plan {
@@ -88,7 +89,8 @@ fn first<T: std::fmt::Debug>(items: &[T]) -> String {
 }
 
 fn as_json(gguf: &Gguf, plan: &Result<ModelPlan>) -> serde_json::Value {
-    let metadata: serde_json::Map<_, _> = gguf.metadata.pairs.iter().map(|(k, v)| (k.clone(), value_json(v))).collect();
+    let metadata: serde_json::Map<_, _> =
+        gguf.metadata.pairs.iter().map(|(k, v)| (k.clone(), value_json(v))).collect();
     let tensors: Vec<_> = gguf
         .tensors
         .values()

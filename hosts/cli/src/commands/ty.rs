@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 pub fn run(args: &TypeArgs) -> Result<ExitCode> {
     let ty = Type::expr(&args.expr)?;
-    let schema = serde_json::to_string_pretty(ty.json_schema()).map_err(|e| Error::Internal(e.to_string()))?;
+    let schema =
+        serde_json::to_string_pretty(ty.json_schema()).map_err(|e| Error::Internal(e.to_string()))?;
     println!("{schema}");
     for warning in ty.warnings() {
         eprintln!("lean: note: {warning}");

@@ -73,7 +73,8 @@ fn pairs(args: &VerifyArgs) -> Result<Vec<(PathBuf, PathBuf)>> {
     if let (Some(model), Some(fixture)) = (&args.model, &args.fixture) {
         return Ok(vec![(model.clone(), fixture.clone())]);
     }
-    let dir = args.dir.as_ref().ok_or_else(|| Error::invalid("--dir", "give --model and --fixture, or --dir"))?;
+    let dir =
+        args.dir.as_ref().ok_or_else(|| Error::invalid("--dir", "give --model and --fixture, or --dir"))?;
     let io = |e: std::io::Error| Error::Io { path: dir.display().to_string(), reason: e.to_string() };
     let mut pairs = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io)? {
@@ -85,14 +86,18 @@ fn pairs(args: &VerifyArgs) -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     pairs.sort();
     if pairs.is_empty() {
-        return Err(Error::invalid("--dir", format!("{} holds no .gguf with a .json beside it", dir.display())));
+        return Err(Error::invalid(
+            "--dir",
+            format!("{} holds no .gguf with a .json beside it", dir.display()),
+        ));
     }
     Ok(pairs)
 }
 
 fn read_fixture(path: &Path) -> Result<Fixture> {
     let bad = |reason: String| Error::Io { path: path.display().to_string(), reason };
-    let fixture: Fixture = serde_json::from_str(&read_text(path)?).map_err(|e| bad(format!("not a fixture: {e}")))?;
+    let fixture: Fixture =
+        serde_json::from_str(&read_text(path)?).map_err(|e| bad(format!("not a fixture: {e}")))?;
     match fixture.format.as_str() {
         "lean-ref-1" if fixture.cases.is_empty() => Err(bad("the fixture has no cases".into())),
         "lean-ref-1" => Ok(fixture),
@@ -117,7 +122,8 @@ fn check(model: &Model, stem: &str, case: &Case) -> Result<Row> {
         // `max` below would pass over a NaN.
         .map(|difference| if difference.is_nan() { f32::INFINITY } else { difference })
         .fold(0.0, f32::max);
-    let argmax_equal = all.iter().zip(&case.prompt_argmax).filter(|(row, want)| argmax(row) == **want).count();
+    let argmax_equal =
+        all.iter().zip(&case.prompt_argmax).filter(|(row, want)| argmax(row) == **want).count();
     let mut next = argmax(last);
     let mut greedy_equal = 0;
     for (i, want) in case.greedy_ids.iter().enumerate() {

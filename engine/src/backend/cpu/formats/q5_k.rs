@@ -19,10 +19,13 @@ impl Format for Q5K {
     fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
         k_quants::pack_head(&rows, block);
         let (head, low) = block.split_at_mut(LOW);
-        for (part, (fifth, low)) in head[FIFTH..].chunks_exact_mut(32).zip(low.chunks_exact_mut(128)).enumerate() {
+        for (part, (fifth, low)) in
+            head[FIFTH..].chunks_exact_mut(32).zip(low.chunks_exact_mut(128)).enumerate()
+        {
             for (row, to) in rows.iter().zip(fifth.chunks_exact_mut(4)) {
                 // Bit `part` of byte `k` belongs to column `k` of the part.
-                let bits = row[16..48].iter().rev().fold(0u32, |bits, b| bits << 1 | u32::from(b >> part & 1));
+                let bits =
+                    row[16..48].iter().rev().fold(0u32, |bits, b| bits << 1 | u32::from(b >> part & 1));
                 to.copy_from_slice(&bits.to_le_bytes());
             }
             nibbles::pack(&rows.map(|r| k_quants::numbers(&r[48..], part)), low);

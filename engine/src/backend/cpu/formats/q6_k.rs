@@ -34,7 +34,9 @@ impl Format for Q6K {
             interleave::<1>(&rows, 192 + part, to);
         }
         let (head, low) = block.split_at_mut(LOW);
-        for (unit, (upper, low)) in head[UPPER..].chunks_exact_mut(64).zip(low.chunks_exact_mut(128)).enumerate() {
+        for (unit, (upper, low)) in
+            head[UPPER..].chunks_exact_mut(64).zip(low.chunks_exact_mut(128)).enumerate()
+        {
             let q = rows.map(|r| numbers(r, unit));
             for (part, to) in upper.chunks_exact_mut(32).enumerate() {
                 for (q, to) in q.iter().zip(to.chunks_exact_mut(4)) {

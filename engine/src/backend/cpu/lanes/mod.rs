@@ -149,7 +149,10 @@ impl Isa {
     /// The best instruction set of this processor.
     pub(crate) fn detect() -> Isa {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+        {
             return Isa(Kind::Avx2);
         }
         Isa::PORTABLE

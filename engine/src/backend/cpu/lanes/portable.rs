@@ -155,7 +155,10 @@ mod tests {
     fn every_half_precision_number_converts_exactly() {
         for h in 0..=u16::MAX {
             let (got, want) = (f16_to_f32(h), half::f16::from_bits(h).to_f32());
-            assert!(got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()), "{h:#06x}: {got} != {want}");
+            assert!(
+                got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan()),
+                "{h:#06x}: {got} != {want}"
+            );
         }
     }
 }

@@ -76,7 +76,9 @@ impl Pool {
             let worker = std::thread::Builder::new()
                 .name(format!("lean-cpu-{}", i + 1))
                 .spawn(move || shared.work_forever(i))
-                .map_err(|e| Error::Device { reason: format!("cannot start thread {} of {threads}: {e}", i + 2) })?;
+                .map_err(|e| Error::Device {
+                    reason: format!("cannot start thread {} of {threads}: {e}", i + 2),
+                })?;
             pool.workers.push(worker);
         }
         Ok(pool)
@@ -166,7 +168,11 @@ impl Shared {
             } else if gate & CLOSED != 0 {
                 // Too late for this one.
                 seen = gate >> 32;
-            } else if self.gate.compare_exchange_weak(gate, gate + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            } else if self
+                .gate
+                .compare_exchange_weak(gate, gate + 1, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
                 return Some(gate >> 32);
             }
         }
@@ -230,7 +236,8 @@ impl Shared {
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    let text =
+        payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
     format!("a kernel panicked: {}", text.unwrap_or("no message"))
 }
 
@@ -250,7 +257,10 @@ mod tests {
                         counts[item].fetch_add(1, Ordering::Relaxed);
                     };
                     pool.run(items, &work).unwrap();
-                    assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1), "{threads} threads, {items} items");
+                    assert!(
+                        counts.iter().all(|c| c.load(Ordering::Relaxed) == 1),
+                        "{threads} threads, {items} items"
+                    );
                 }
             }
         }
@@ -262,7 +272,10 @@ mod tests {
         for _ in 0..5 {
             std::thread::sleep(SPIN * 100);
             let sum = AtomicUsize::new(0);
-            pool.run(100, &|item, _| { sum.fetch_add(item, Ordering::Relaxed); }).unwrap();
+            pool.run(100, &|item, _| {
+                sum.fetch_add(item, Ordering::Relaxed);
+            })
+            .unwrap();
             assert_eq!(sum.into_inner(), 4950);
         }
     }

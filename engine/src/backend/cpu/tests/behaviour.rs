@@ -19,7 +19,9 @@ fn submit(backend: &CpuBackend, slots: Vec<Slot>) -> Result<Ticket> {
 fn lengths_grow_and_shrink_as_documented() {
     let windowless = Recipe::default().build().load(1, false);
     let hybrid = hybrid().load(1, false);
-    for (backend, cut, reached) in [(&windowless, 45, 45), (&hybrid, 45, 32), (&hybrid, 64, 64), (&hybrid, 31, 0), (&hybrid, 99, 70)] {
+    for (backend, cut, reached) in
+        [(&windowless, 45, 45), (&hybrid, 45, 32), (&hybrid, 64, 64), (&hybrid, 31, 0), (&hybrid, 99, 70)]
+    {
         let state = backend.new_state().unwrap();
         assert_eq!(backend.len(state), Ok(0));
         run(backend, state, &ids(&mut Random(1), 70));
@@ -98,7 +100,12 @@ fn unusable_batches_are_errors_and_change_nothing() {
         assert_eq!((backend.len(state), backend.len(other), backend.state_bytes()), (Ok(3), Ok(0), bytes));
     }
     backend.free_state(other);
-    for error in [backend.len(other).err(), backend.fork(other).err(), backend.export(other).err(), backend.truncate(other, 0).err()] {
+    for error in [
+        backend.len(other).err(),
+        backend.fork(other).err(),
+        backend.export(other).err(),
+        backend.truncate(other, 0).err(),
+    ] {
         assert!(matches!(error, Some(Error::InvalidArgument { .. })));
     }
 }
@@ -124,7 +131,10 @@ fn a_cancelled_pass_leaves_every_state_as_it_was() {
         assert_eq!(submit(&backend, slots), Err(Error::Cancelled));
         for (s, before) in states.iter().zip(&before) {
             let after = backend.export(*s).unwrap();
-            assert_eq!((after.len, after.pages.len(), bits(&after.windows)), (before.len, before.pages.len(), bits(&before.windows)));
+            assert_eq!(
+                (after.len, after.pages.len(), bits(&after.windows)),
+                (before.len, before.pages.len(), bits(&before.windows))
+            );
             assert!(bits(&run(&backend, *s, &tokens[35..])) == want);
         }
     }
@@ -249,7 +259,8 @@ fn weights_that_do_not_fit_the_plan_are_refused() {
         bad.plan.tensors[i].rows = rows - 1;
         bad.bytes[i].truncate((rows - 1) * cols / dtype.block_elems() * dtype.block_bytes());
         let mut source = &bad;
-        let error = CpuBackend::load(bad.plan.clone(), &mut source, &CpuOptions::default(), &mut |_, _| Ok(())).err();
+        let error =
+            CpuBackend::load(bad.plan.clone(), &mut source, &CpuOptions::default(), &mut |_, _| Ok(())).err();
         assert!(matches!(error, Some(Error::BadModel { .. })), "tensor {i}: {error:?}");
     }
 }

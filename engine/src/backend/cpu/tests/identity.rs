@@ -31,7 +31,10 @@ fn whatever_the_chunks_and_threads() {
                 let backend = model.load(threads, portable);
                 for sizes in [&[1usize][..], &[2], &[3], &[4, 5], &[7, 1, 31], &[32], &[33], &[64, 2]] {
                     let got = bits(&chunked(&backend, &tokens, sizes));
-                    assert!(got == want, "recipe {r}, portable {portable}, {threads} threads, chunks {sizes:?}");
+                    assert!(
+                        got == want,
+                        "recipe {r}, portable {portable}, {threads} threads, chunks {sizes:?}"
+                    );
                 }
             }
         }
@@ -76,7 +79,8 @@ fn last_logits_are_those_of_all() {
     let state = backend.new_state().unwrap();
     let all = run(&backend, state, &tokens);
     let state = backend.new_state().unwrap();
-    let ticket = backend.submit(Batch { slots: vec![slot(state, &tokens, Logits::Last { read: true })] }).unwrap();
+    let ticket =
+        backend.submit(Batch { slots: vec![slot(state, &tokens, Logits::Last { read: true })] }).unwrap();
     assert_eq!(bits(&logits(&backend, ticket, 0)), bits(&all[11 * VOCAB..]));
 }
 

@@ -1,8 +1,8 @@
 //! Every format on every instruction set, against the reference dequantisation.
 
 use super::model::{bits, random_row, Random};
-use crate::backend::cpu::lanes::{all_isas, Isa};
 use crate::backend::cpu::formats::SUM;
+use crate::backend::cpu::lanes::{all_isas, Isa};
 use crate::backend::cpu::matmul::{in_tiles, panel_elems, tiles, Activations, Prepare, Product};
 use crate::backend::cpu::matrix::Matrix;
 use crate::backend::cpu::pool::Pool;
@@ -32,7 +32,8 @@ fn multiply(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: 
     let mut plain = vec![f32::NAN; n * stride];
     let mut unshifted = plain.clone();
     let mut sums = vec![f32::NAN; n * stride / SUM];
-    let parts: Vec<(usize, usize)> = if in_tiles(n) { tiles(n).collect() } else { (0..n).map(|t| (t, 1)).collect() };
+    let parts: Vec<(usize, usize)> =
+        if in_tiles(n) { tiles(n).collect() } else { (0..n).map(|t| (t, 1)).collect() };
     for (t, width) in parts {
         isa.call(Prepare {
             x: x[t * m.cols..].as_ptr(),
@@ -68,7 +69,10 @@ fn rows_equal_the_reference_dequantisation() {
                     m.row(isa, r, &mut got);
                     for (got, want) in got.iter().zip(&want[r * cols..]) {
                         // A fused offset may differ by one rounding.
-                        assert!((got - want).abs() <= want.abs().max(0.01) * 2e-7, "{dtype:?} {rows}x{cols} {isa:?}: {got} {want}");
+                        assert!(
+                            (got - want).abs() <= want.abs().max(0.01) * 2e-7,
+                            "{dtype:?} {rows}x{cols} {isa:?}: {got} {want}"
+                        );
                     }
                 }
             }
@@ -91,7 +95,10 @@ fn products_equal_sums_in_float64() {
                     let pairs = || w[r * cols..(r + 1) * cols].iter().zip(&x[t * cols..]);
                     let want: f64 = pairs().map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
                     let size: f64 = pairs().map(|(w, x)| f64::from(w * x).abs()).sum();
-                    assert!((f64::from(*got) - want).abs() <= size * 1e-6 + 1e-9, "{dtype:?} {rows}x{cols} {isa:?}: {got} {want}");
+                    assert!(
+                        (f64::from(*got) - want).abs() <= size * 1e-6 + 1e-9,
+                        "{dtype:?} {rows}x{cols} {isa:?}: {got} {want}"
+                    );
                 }
             }
         }
@@ -108,7 +115,9 @@ fn products_do_not_depend_on_how_they_are_cut() {
         for isa in all_isas() {
             let mut whole = vec![f32::NAN; n * rows];
             multiply(&m, isa, 0..rows, &x, n, &mut whole);
-            for (tokens, chunk) in [(1, 93), (1, 8), (1, 24), (2, 16), (3, 72), (4, 8), (5, 8), (6, 93), (7, 16), (12, 40)] {
+            for (tokens, chunk) in
+                [(1, 93), (1, 8), (1, 24), (2, 16), (3, 72), (4, 8), (5, 8), (6, 93), (7, 16), (12, 40)]
+            {
                 let mut cut = vec![f32::NAN; n * rows];
                 for t in (0..n).step_by(tokens) {
                     for r in (0..rows).step_by(chunk) {
@@ -125,10 +134,16 @@ fn products_do_not_depend_on_how_they_are_cut() {
 #[test]
 fn bad_shapes_and_sizes_are_errors() {
     let spec = |dtype, rows, cols| TensorSpec { name: "w".into(), dtype, rows, cols };
-    for (dtype, rows, cols, bytes) in
-        [(DType::Q4_0, 2, 33, 36), (DType::Q4_K, 1, 128, 144), (DType::F32, 2, 2, 15), (DType::Q8_0, usize::MAX / 8, 32, 34)]
-    {
+    for (dtype, rows, cols, bytes) in [
+        (DType::Q4_0, 2, 33, 36),
+        (DType::Q4_K, 1, 128, 144),
+        (DType::F32, 2, 2, 15),
+        (DType::Q8_0, usize::MAX / 8, 32, 34),
+    ] {
         let mut pool = Pool::new(1).unwrap();
-        assert!(Matrix::new(&spec(dtype, rows, cols), &vec![0; bytes], &mut pool).is_err(), "{dtype:?} {rows}x{cols}");
+        assert!(
+            Matrix::new(&spec(dtype, rows, cols), &vec![0; bytes], &mut pool).is_err(),
+            "{dtype:?} {rows}x{cols}"
+        );
     }
 }

@@ -72,7 +72,13 @@ impl WeightSource for &Model {
 impl Model {
     pub(super) fn load(&self, threads: usize, portable: bool) -> CpuBackend {
         let mut source = self;
-        CpuBackend::load(self.plan.clone(), &mut source, &CpuOptions { threads, portable }, &mut |_, _| Ok(())).unwrap()
+        CpuBackend::load(
+            self.plan.clone(),
+            &mut source,
+            &CpuOptions { threads, portable },
+            &mut |_, _| Ok(()),
+        )
+        .unwrap()
     }
 
     pub(super) fn values(&self, id: TensorId) -> Vec<f32> {
@@ -240,8 +246,25 @@ pub(super) fn recipes() -> Vec<Recipe> {
         Recipe { seed: 2, layers: "awca", extras: true, ..Recipe::default() },
         Recipe { seed: 3, layers: "ccac", dtypes: vec![Q4_0, Q5_0, F16], ..Recipe::default() },
         // Nothing is a multiple of a vector or a unit.
-        Recipe { seed: 4, hidden: 70, ffn: 53, head_dim: 14, layers: "awc", extras: true, heads: (3, 1), dtypes: vec![F32, F16, BF16] },
-        Recipe { seed: 5, hidden: 256, ffn: 256, head_dim: 80, heads: (4, 2), dtypes: vec![Q4_K, Q5_K, Q6_K, Q5_1], ..Recipe::default() },
+        Recipe {
+            seed: 4,
+            hidden: 70,
+            ffn: 53,
+            head_dim: 14,
+            layers: "awc",
+            extras: true,
+            heads: (3, 1),
+            dtypes: vec![F32, F16, BF16],
+        },
+        Recipe {
+            seed: 5,
+            hidden: 256,
+            ffn: 256,
+            head_dim: 80,
+            heads: (4, 2),
+            dtypes: vec![Q4_K, Q5_K, Q6_K, Q5_1],
+            ..Recipe::default()
+        },
     ]
 }
 

@@ -30,7 +30,8 @@ impl Naive<'_> {
     }
 
     fn heads(&self, x: Row, d: usize, norm: &Option<Norm>, rope: &Rope, position: usize) -> Vec<Row> {
-        let mut heads: Vec<Row> = x.chunks(d).map(|h| norm.as_ref().map_or(h.to_vec(), |n| self.norm(n, h))).collect();
+        let mut heads: Vec<Row> =
+            x.chunks(d).map(|h| norm.as_ref().map_or(h.to_vec(), |n| self.norm(n, h))).collect();
         for head in &mut heads {
             for (i, f) in rope.inv_freq.iter().enumerate() {
                 let (a, b) = match rope.style {
@@ -56,10 +57,13 @@ impl Naive<'_> {
             let mut out = Vec::new();
             for (h, q) in q.iter().enumerate() {
                 let kv = h / (a.n_heads / a.n_kv_heads);
-                let score = |t: usize| q.iter().zip(&k[t][kv]).map(|(a, b)| a * b).sum::<f64>() * f64::from(a.scale);
+                let score =
+                    |t: usize| q.iter().zip(&k[t][kv]).map(|(a, b)| a * b).sum::<f64>() * f64::from(a.scale);
                 let weights: Row = (from..=p).map(|t| score(t).exp()).collect();
                 let sum: f64 = weights.iter().sum();
-                out.extend((0..d).map(|i| weights.iter().zip(from..).map(|(w, t)| w * v[t][kv * d + i]).sum::<f64>() / sum));
+                out.extend((0..d).map(|i| {
+                    weights.iter().zip(from..).map(|(w, t)| w * v[t][kv * d + i]).sum::<f64>() / sum
+                }));
             }
             self.linear(&a.o, &out)
         };
@@ -73,7 +77,8 @@ impl Naive<'_> {
         let one = |t: usize| {
             let y = |i: usize| {
                 let taps = (0..c.taps).filter(|j| t + j + 1 >= c.taps);
-                bcx[t][c.channels + i] * taps.map(|j| kernel[i * c.taps + j] * u(t + j + 1 - c.taps, i)).sum::<f64>()
+                bcx[t][c.channels + i]
+                    * taps.map(|j| kernel[i * c.taps + j] * u(t + j + 1 - c.taps, i)).sum::<f64>()
             };
             self.linear(&c.out_proj, &(0..c.channels).map(y).collect())
         };
@@ -83,7 +88,9 @@ impl Naive<'_> {
     fn ffn(&self, f: &FeedForward, x: &Row) -> Row {
         let act = |x: f64| match f.activation {
             Activation::Silu => x / (1.0 + (-x).exp()),
-            Activation::GeluTanh => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
+            Activation::GeluTanh => {
+                0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
+            }
         };
         let (gate, up) = (self.linear(&f.gate, x), self.linear(&f.up, x));
         self.linear(&f.down, &gate.iter().zip(&up).map(|(g, u)| act(*g) * u).collect())
@@ -131,7 +138,10 @@ fn the_backend_computes_what_a_plan_says() {
             let state = backend.new_state().unwrap();
             let got = run(&backend, state, &tokens);
             let worst = got.iter().zip(&want).map(|(g, w)| (f64::from(*g) - w).abs()).fold(0.0, f64::max);
-            assert!(worst < 2e-5 * size.max(1.0), "recipe {i}, portable {portable}: {worst} off, logits up to {size}");
+            assert!(
+                worst < 2e-5 * size.max(1.0),
+                "recipe {i}, portable {portable}: {worst} off, logits up to {size}"
+            );
         }
     }
 }
