@@ -311,7 +311,7 @@ static void test_contexts(const lean_model *model) {
   OK(lean_context_clear(two, &e));
   OK(lean_context_add_chat(two, "[{\"role\": \"user\", \"content\": \"Hello\"}]", Z, &e));
   OK(lean_model_tokenize(model, two, b, 256, &m, &e));
-  CHECK(m > 0 && m < n);
+  CHECK(m > 0);
   REFUSED(lean_context_add_blocks(two, "[{\"text\": \"x\"}, {\"poem\": 1}]", Z, &e));
   OK(lean_model_tokenize(model, two, NULL, 0, &n, &e));
   CHECK(n == m); /* All or none. */
