@@ -59,7 +59,7 @@ suite_node() {
   scripts/fetch-model.sh
   cd hosts/node
   if [ -f package-lock.json ]; then npm ci --no-audit --no-fund; else npm install --no-save --no-package-lock --no-audit --no-fund; fi
-  node --test --test-timeout=120000 --test-reporter=tap test/
+  node --test --test-timeout=600000 --test-reporter=tap test/
 }
 
 suite_verify() {

@@ -133,7 +133,8 @@ test('an error thrown by onToken is the call\'s error', async () => {
 test('abort: before, during prefill, during decode; quick, with the signal\'s reason, session intact', async () => {
   const slow = await lean.load('echo?step_ms=30');
   const session = await slow.session();
-  await session.append('one two');
+  const told = words(60);
+  await session.append(told);
   await assert.rejects(session.generate(type.text(), { signal: AbortSignal.abort() }), { name: 'AbortError' });
 
   const prefill = new AbortController();
@@ -142,25 +143,33 @@ test('abort: before, during prefill, during decode; quick, with the signal\'s re
 
   const decode = new AbortController();
   await assert.rejects(session.generate(type.text(), { signal: decode.signal, onToken: () => decode.abort() }), { name: 'AbortError' });
-  await session.append(' three');
-  assert.equal(session.tokens, 3);
-  assert.equal((await session.generate(type.text())).value, 'one two three');
+  await session.append(' more');
+  assert.equal(session.tokens, 61);
+  assert.equal((await session.generate(type.text())).value, `${told} more`);
 });
 
 test('break out of for await cancels', async () => {
   const slow = await lean.load('echo?step_ms=20');
-  const stream = slow.stream(type.text(), { blocks: words(3) });
+  const stream = slow.stream(type.text(), { blocks: words(100) });
   for await (const e of stream) if (e.type === 'token') break;
   await assert.rejects(stream.result, { name: 'cancelled' });
 });
 
 test('two requests interleave', async () => {
-  const slow = await lean.load('echo?step_ms=5');
-  const order = [];
-  const run = (name) => slow.generate(type.text(), { blocks: words(12), onToken: () => order.push(name) });
-  await Promise.all([run('a'), run('b')]);
-  assert.equal(order.length, 24);
-  assert.ok(order.lastIndexOf('a') > order.indexOf('b') && order.lastIndexOf('b') > order.indexOf('a'), order.join(''));
+  // Each waits for the other's next token: neither can finish unless both go on.
+  const seen = { a: 0, b: 0 };
+  let moved = () => {};
+  const run = (name, other) =>
+    echo.generate(type.text(), {
+      blocks: words(80),
+      async onToken() {
+        seen[name] += 1;
+        moved();
+        while (seen[other] < seen[name] - 1) await new Promise((resolve) => (moved = resolve));
+      },
+    });
+  const results = await Promise.all([run('a', 'b'), run('b', 'a')]);
+  assert.deepEqual(results.map((r) => r.value), [words(80), words(80)]);
 });
 
 test('sessions append, fork, generate, set their context', async () => {
