@@ -46,10 +46,14 @@ pub fn sample(logits: &mut [f32], selection: &Selection<'_>) -> Option<u32> {
         .map(|(id, x)| (id as u32, *x))
         .collect();
     // Equal logits go by id, so that the order (and with it the draw) is the same everywhere.
-    candidates.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    if p.top_k > 0 {
-        candidates.truncate(p.top_k as usize);
+    let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    let top_k = p.top_k as usize;
+    if top_k > 0 && top_k < candidates.len() {
+        // Sorting a whole vocabulary takes milliseconds.
+        candidates.select_nth_unstable_by(top_k - 1, order);
+        candidates.truncate(top_k);
     }
+    candidates.sort_unstable_by(order);
     let best = candidates.first()?.1;
     for c in &mut candidates {
         c.1 = crate::backend::math::exp((c.1 - best) / p.temperature);
@@ -112,4 +116,54 @@ fn draw(candidates: &[(u32, f32)], random: u32) -> u32 {
         }
     }
     candidates[candidates.len() - 1].0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pick(logits: &[f32], params: &SamplerParams, history: &[u32], random: u32) -> Option<u32> {
+        sample(&mut logits.to_vec(), &Selection { params, history, random, mask: None })
+    }
+
+    #[test]
+    fn greedy_takes_the_lowest_of_equals_and_no_nan() {
+        let greedy = SamplerParams::default();
+        assert_eq!(pick(&[f32::NAN, 1.0, 3.0, 3.0], &greedy, &[], 0), Some(2));
+        assert_eq!(pick(&[f32::NAN], &greedy, &[], 0), None);
+        let penalty = SamplerParams { repetition_penalty: 2.0, ..greedy };
+        assert_eq!(pick(&[-1.0, 1.0, 3.0, 2.0], &penalty, &[2, 2], 0), Some(3));
+    }
+
+    #[test]
+    fn the_draw_walks_down_from_the_likeliest() {
+        let logits = [0.0, 2.0, 1.0, 2.0];
+        let base = SamplerParams { temperature: 1.0, ..Default::default() };
+        // Probabilities 0.399, 0.399, 0.147, 0.054 of tokens 1, 3, 2, 0.
+        let at = |share: f64| (share * 4294967296.0) as u32;
+        for (share, want) in [(0.0, 1), (0.39, 1), (0.41, 3), (0.79, 3), (0.81, 2), (0.94, 2), (0.96, 0), (0.9999, 0)] {
+            assert_eq!(pick(&logits, &base, &[], at(share)), Some(want), "{share}");
+        }
+        for (params, last) in [
+            (SamplerParams { top_k: 1, ..base.clone() }, 1),
+            (SamplerParams { top_k: 2, ..base.clone() }, 3),
+            (SamplerParams { top_k: 9, ..base.clone() }, 0),
+            (SamplerParams { top_p: 0.5, ..base.clone() }, 3),
+            (SamplerParams { top_p: 0.9, ..base.clone() }, 2),
+            (SamplerParams { min_p: 0.3, ..base.clone() }, 2),
+            (SamplerParams { min_p: 0.5, ..base.clone() }, 3),
+        ] {
+            assert_eq!(pick(&logits, &params, &[], u32::MAX), Some(last), "{params:?}");
+        }
+    }
+
+    #[test]
+    fn top_k_is_a_prefix_of_the_full_order() {
+        let logits: Vec<f32> = (0..200u32).map(|i| (i.wrapping_mul(2654435761) >> 28) as f32).collect();
+        let all = SamplerParams { temperature: 0.5, ..Default::default() };
+        let best = pick(&logits, &all, &[], 0);
+        for top_k in [1, 2, 20, 199, 200, 1000] {
+            assert_eq!(pick(&logits, &SamplerParams { top_k, ..all.clone() }, &[], 0), best);
+        }
+    }
 }
