@@ -1,6 +1,7 @@
 //! Runs a fixture through the engine and says what came out, bit for bit: the same code in WebAssembly and
 //! natively, so that the two reports can be compared as text.
 
+use lean_engine::tokenizer::Specials;
 use lean_engine::{Block, Checkpoint, LoadOptions, Model, Request, Restore, SessionOptions, Type};
 use serde_json::{json, Value};
 use wasm_bindgen::prelude::{wasm_bindgen, JsError};
@@ -31,7 +32,10 @@ pub fn report(model: Vec<u8>, fixture: &str) -> Result<Value, String> {
 }
 
 fn run_case(model: &Model, case: &Value, n_gen: usize) -> lean_engine::Result<Value> {
-    let ids = model.tokenize(&[Block::Raw(case["text"].as_str().unwrap_or_default().to_string())])?;
+    let mut ids = model.encode(case["text"].as_str().unwrap_or_default(), Specials::Parse)?;
+    if let (Some(true), true, Some(bos)) = (case["add_special"].as_bool(), model.tokenizer().add_bos(), model.info().bos) {
+        ids.insert(0, bos);
+    }
     let mut session = model.session(SessionOptions::default())?;
     let mut digest = Digest::new();
     let mut logits = session.forward(&ids)?;
