@@ -33,7 +33,9 @@ pub fn report(model: Vec<u8>, fixture: &str) -> Result<Value, String> {
 
 fn run_case(model: &Model, case: &Value, n_gen: usize) -> lean_engine::Result<Value> {
     let mut ids = model.encode(case["text"].as_str().unwrap_or_default(), Specials::Parse)?;
-    if let (Some(true), true, Some(bos)) = (case["add_special"].as_bool(), model.tokenizer().add_bos(), model.info().bos) {
+    if let (Some(true), true, Some(bos)) =
+        (case["add_special"].as_bool(), model.tokenizer().add_bos(), model.info().bos)
+    {
         ids.insert(0, bos);
     }
     let mut session = model.session(SessionOptions::default())?;
