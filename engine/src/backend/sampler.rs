@@ -141,7 +141,9 @@ mod tests {
         let base = SamplerParams { temperature: 1.0, ..Default::default() };
         // Probabilities 0.399, 0.399, 0.147, 0.054 of tokens 1, 3, 2, 0.
         let at = |share: f64| (share * 4294967296.0) as u32;
-        for (share, want) in [(0.0, 1), (0.39, 1), (0.41, 3), (0.79, 3), (0.81, 2), (0.94, 2), (0.96, 0), (0.9999, 0)] {
+        for (share, want) in
+            [(0.0, 1), (0.39, 1), (0.41, 3), (0.79, 3), (0.81, 2), (0.94, 2), (0.96, 0), (0.9999, 0)]
+        {
             assert_eq!(pick(&logits, &base, &[], at(share)), Some(want), "{share}");
         }
         for (params, last) in [
