@@ -321,7 +321,7 @@ mod tests {
             (format!("[[0,0,{most}]]"), 0),
             (format!("[[0,{most},{most}]]"), 1),
             (format!("[[1,{most},{most}]]"), 0),
-            (format!("[[2,1,1]]"), 0),
+            ("[[2,1,1]]".to_string(), 0),
             ("[]".to_string(), 2),
         ] {
             match decode(&forged(&layers, filled)) {
