@@ -34,7 +34,10 @@ suite_fmt() {
 suite_clippy() {
   component clippy
   compiler
-  cargo clippy --workspace --all-targets -- -D warnings
+  # Kernels walk several arrays by one index, errors carry the session they give back, and `% n == 0` is how block
+  # sizes are written everywhere.
+  cargo clippy --workspace --all-targets -- -D warnings -A clippy::needless_range_loop -A clippy::type_complexity \
+    -A clippy::result_large_err -A clippy::manual_is_multiple_of
 }
 
 suite_rust() {

@@ -141,7 +141,7 @@ impl Pass<'_> {
             // all positions up to the tokens' own were written by earlier passes or the step before.
             unsafe {
                 isa.call(Attend {
-                    pages: pages,
+                    pages,
                     k: k + head,
                     v: v + head,
                     head_dim: d,
