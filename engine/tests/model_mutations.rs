@@ -65,7 +65,9 @@ fn mutate(bytes: &mut Vec<u8>, header: usize, r: &mut Random) -> String {
         let n = 1 + r.below(64);
         match r.below(6) {
             0 => bytes.truncate(r.below(bytes.len().max(1))),
-            1 => (0..n).for_each(|_| drop(bytes.get(at).is_some().then(|| bytes.remove(at)))),
+            1 => {
+                bytes.drain(at.min(bytes.len())..(at + n).min(bytes.len()));
+            }
             2 => drop(bytes.splice(at.min(bytes.len())..at.min(bytes.len()), vec![r.next() as u8; n])),
             3 | 4 => {
                 let value = FIELDS[r.below(FIELDS.len())].to_le_bytes();
