@@ -67,7 +67,7 @@ trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work
 
 target=$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-if [ "$build" = yes ]; then cargo build -p lean-ffi || { fail "cargo build -p lean-ffi"; finish; }; fi
+if [ "$build" = yes ]; then cargo build --workspace --all-targets || { fail "cargo build --workspace --all-targets"; finish; }; fi
 if [ -n "$(find "$target/debug" -maxdepth 1 -name 'liblean.*' ! -name '*.d')" ]; then pass "liblean is built"; else fail "liblean is built"; finish; fi
 
 try "header as C99" "$cc" -std=c99 "${warnings[@]}" -c tests/c/header.c -o "$work/header.o"
