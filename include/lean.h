@@ -861,7 +861,7 @@ lean_status lean_stream_next(struct lean_stream *stream,
                              struct lean_event *event,
                              struct lean_error **error);
 
-/// The text so far. NUL-terminated; `length` may be NULL. Borrowed until the next call on the stream.
+/// The text so far, which may be ahead of the events that were delivered. NUL-terminated; `length` may be NULL. Borrowed until the next call on the stream.
 lean_status lean_stream_partial(struct lean_stream *stream,
                                 const char **text,
                                 size_t *length,
@@ -888,7 +888,8 @@ lean_status lean_stream_finish(struct lean_stream *stream,
 void lean_stream_free(struct lean_stream *stream);
 
 /// A type expression: JSON whose leaves are strings such as "number", "string < 64", "'bug' | 'feature'",
-/// "string[] <= 5"; a property whose name ends with "?" may be absent. Free `type` with `lean_type_free`.
+/// "string[] <= 5" (a property whose name ends with "?" may be absent), or a bare leaf. Free `type` with
+/// `lean_type_free`.
 lean_status lean_type_expr(const char *json,
                            size_t length,
                            struct lean_type **type,
