@@ -3,7 +3,8 @@
 
 static void test_overflow(const lean_model *model) {
   lean_session *session = open_session(model, 16);
-  lean_context *big = text_context("one two three four five six seven eight nine ten eleven twelve thirteen fourteen");
+  lean_context *big = text_context("one two three four five six seven eight nine ten eleven twelve "
+                                   "thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty");
   lean_context *small = text_context("hi");
   lean_type *type = expr("\"boolean\"");
   lean_stream *stream = NULL;
