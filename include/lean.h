@@ -861,7 +861,8 @@ lean_status lean_stream_next(struct lean_stream *stream,
                              struct lean_event *event,
                              struct lean_error **error);
 
-/// The text so far, which may be ahead of the events that were delivered. NUL-terminated; `length` may be NULL. Borrowed until the next call on the stream.
+/// The text so far, which may be ahead of the events that were delivered. NUL-terminated; `length` may be
+/// NULL. Borrowed until the next call on the stream.
 lean_status lean_stream_partial(struct lean_stream *stream,
                                 const char **text,
                                 size_t *length,

@@ -271,7 +271,8 @@ pub unsafe extern "C" fn lean_stream_next(
     })
 }
 
-/// The text so far, which may be ahead of the events that were delivered. NUL-terminated; `length` may be NULL. Borrowed until the next call on the stream.
+/// The text so far, which may be ahead of the events that were delivered. NUL-terminated; `length` may be
+/// NULL. Borrowed until the next call on the stream.
 #[no_mangle]
 pub unsafe extern "C" fn lean_stream_partial(
     stream: *mut lean_stream,
