@@ -1,7 +1,7 @@
 //! Physical exact continuations: the tokens, the state they filled, and a value in progress.
 
 use super::sequence::Sequence;
-use super::{disk, file};
+use super::{file, files};
 use crate::backend::{Backend, StateImage, StateShape};
 use crate::error::{Error, Result};
 use std::path::Path;
@@ -158,13 +158,13 @@ impl Checkpoint {
     /// either the old file or the whole new one. Returns the bytes written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
         let bytes = self.to_bytes()?;
-        disk::write_atomically(path.as_ref(), &bytes)?;
+        files::write_atomically(path.as_ref(), &bytes)?;
         Ok(bytes.len() as u64)
     }
 
     /// Reads a file written by [`Checkpoint::save`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        Self::from_bytes(&disk::read(path.as_ref())?)
+        Self::from_bytes(&files::read(path.as_ref(), u64::MAX)?)
     }
 
     /// A sequence in `backend` that continues here, and how it came about.

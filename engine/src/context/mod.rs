@@ -2,13 +2,13 @@
 
 mod block;
 mod checkpoint;
+mod file;
 #[cfg(not(target_arch = "wasm32"))]
 #[path = "native.rs"]
-mod disk;
+pub mod files;
 #[cfg(target_arch = "wasm32")]
 #[path = "wasm.rs"]
-mod disk;
-mod file;
+pub mod files;
 mod sequence;
 
 pub use block::Block;

@@ -1,42 +1,63 @@
-//! Checkpoint files.
+//! Checkpoint files: written whole or not at all, read within a bound.
 
 use crate::error::{Error, Result};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn io(path: &Path, e: &std::io::Error) -> Error {
     Error::Io { path: path.display().to_string(), reason: e.to_string() }
 }
 
-/// Writes beside `path` and renames, so that a crash leaves the old file or the new one, never a part.
-pub(super) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes beside `path`, flushes to the disk, then renames: readers and crashes see the old file or the new
+/// one, never a part. [`Error::Io`] names `path`.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     // Threads that write the same path at once each have a file of their own until they rename it.
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or_else(|| Error::invalid("path", "names no file"))?;
     let mut temporary = name.to_os_string();
     temporary.push(format!(".{}.{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
     let temporary = path.with_file_name(temporary);
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&temporary, path)
-    };
-    write().map_err(|e| {
+    let written = write_synced(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|e| {
         // The error is what matters; a leftover that cannot be removed either changes nothing.
         let _ = fs::remove_file(&temporary);
         io(path, &e)
-    })
+    })?;
+    sync_folder(path);
+    Ok(())
 }
 
-/// Reads a regular file; a device or a pipe might never end.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
+fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Makes the rename itself durable. Best effort: not every file system can, and the content is safe already.
+fn sync_folder(path: &Path) {
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    if cfg!(unix) {
+        if let Ok(folder) = File::open(folder) {
+            let _ = folder.sync_all();
+        }
+    }
+}
+
+/// Reads a regular file of at most `max` bytes; a device or a pipe might never end. [`Error::Io`] names
+/// `path`; a longer file is an [`Error::BadCheckpoint`].
+pub fn read(path: &Path, max: u64) -> Result<Vec<u8>> {
+    // Before it is opened: opening a pipe waits for its other end.
     let meta = fs::metadata(path).map_err(|e| io(path, &e))?;
     if !meta.is_file() {
         return Err(Error::Io { path: path.display().to_string(), reason: "is not a regular file".into() });
+    }
+    if meta.len() > max {
+        return Err(Error::bad_checkpoint(path.display(), format!("{} bytes are no checkpoint", meta.len())));
     }
     let too_large =
         || Error::OutOfMemory { wanted: meta.len(), what: format!("the file {}", path.display()) };

@@ -99,7 +99,7 @@ impl ModelPlan {
             name: text(gguf, "general.name"),
             parameters: plan.tensors.iter().map(|t| (t.rows * t.cols) as u64).sum(),
             file_bytes: gguf.file_bytes,
-            weight_bytes: plan.tensors.iter().map(tensor_bytes).sum(),
+            weight_bytes: plan.tensors.iter().map(TensorSpec::bytes).sum(),
             state_bytes_per_token: (shape.page_elems() * 4 / crate::backend::PAGE_TOKENS) as u64,
             context_length: plan.context_length,
             vocab_size: plan.vocab,
@@ -113,10 +113,6 @@ fn text(gguf: &Gguf, key: &str) -> String {
         Some(Value::String(s)) => s.clone(),
         _ => String::new(),
     }
-}
-
-fn tensor_bytes(spec: &TensorSpec) -> u64 {
-    (spec.rows * spec.cols / spec.dtype.block_elems() * spec.dtype.block_bytes()) as u64
 }
 
 /// Gives a backend one tensor at a time.

@@ -24,6 +24,14 @@ pub struct TensorSpec {
     pub cols: usize,
 }
 
+impl TensorSpec {
+    /// Bytes of the tensor in the model file.
+    pub fn bytes(&self) -> u64 {
+        (self.rows as u64).saturating_mul(self.cols as u64) / self.dtype.block_elems() as u64
+            * self.dtype.block_bytes() as u64
+    }
+}
+
 /// `y = x * rsqrt(mean(x^2) + eps) * w` (RMSNorm, arXiv:1910.07467); statistics over the last dimension.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Norm {

@@ -134,11 +134,7 @@ impl Tensors {
         progress: Progress<'_>,
     ) -> Result<Self> {
         let vectors = vectors(plan);
-        let size = |spec: &plan::TensorSpec| {
-            (spec.rows as u64).saturating_mul(spec.cols as u64) / spec.dtype.block_elems() as u64
-                * spec.dtype.block_bytes() as u64
-        };
-        let total: u64 = plan.tensors.iter().map(size).fold(0, u64::saturating_add);
+        let total: u64 = plan.tensors.iter().map(plan::TensorSpec::bytes).fold(0, u64::saturating_add);
         let (mut held, mut done, mut bytes) = (Vec::new(), 0, 0u64);
         progress(0, total)?;
         for (i, spec) in plan.tensors.iter().enumerate() {
@@ -152,7 +148,7 @@ impl Tensors {
                 bytes += m.bytes() as u64;
                 Held::Matrix(Arc::new(m))
             });
-            done += size(spec);
+            done += spec.bytes();
             progress(done, total)?;
         }
         Ok(Tensors { held, bytes })
