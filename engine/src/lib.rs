@@ -23,7 +23,8 @@ pub use constrain::{Type, TypeSource};
 pub use context::{files, Block, Checkpoint, CheckpointInfo, Restore, Restored};
 pub use error::{Error, Result};
 pub use facade::{
-    BackendChoice, Context, Generation, LoadOptions, Model, ModelInfo, ModelPlan, Session, SessionOptions,
+    BackendChoice, BranchRequest, Context, Generation, LoadOptions, Model, ModelInfo, ModelPlan, Session,
+    SessionOptions,
 };
 pub use generate::{Event, Finish, Output, Request, RequestOptions, Usage};
 

@@ -282,7 +282,7 @@ pub unsafe extern "C" fn lean_stream_partial(
 ) -> lean_status {
     guarded!(error, [stream], {
         let mut state = handle::lock(&handle::get(stream)?.state, "stream")?;
-        let partial = state.generation()?.partial().to_string();
+        let partial = state.generation()?.partial()?;
         state.text = Text::new(partial);
         text_out(&state.text, text, length)
     })

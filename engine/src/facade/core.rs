@@ -19,7 +19,7 @@ pub(super) struct Core {
     /// Absent where the file has none; a template that does not compile says so when it is used.
     pub template: Option<Result<ChatTemplate>>,
     pub backend: Arc<dyn Backend>,
-    pub scheduler: Scheduler,
+    pub scheduler: Arc<Scheduler>,
     pub text_mask: Mask,
     /// Built with the first constrained type: loading a model for plain text should not wait for it.
     vocabulary: OnceLock<Result<Vocabulary>>,
@@ -35,7 +35,7 @@ impl Core {
     ) -> Self {
         Core {
             text_mask: text_mask(&tokenizer, info.vocab_size),
-            scheduler: Scheduler::new(backend.clone()),
+            scheduler: Arc::new(Scheduler::new(backend.clone())),
             info,
             identity,
             tokenizer,

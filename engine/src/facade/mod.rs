@@ -3,12 +3,16 @@
 mod core;
 mod generation;
 mod load;
+mod many;
 mod model;
+#[cfg(test)]
+mod schedule_tests;
 mod session;
 #[cfg(test)]
 mod tests;
 
 pub use generation::Generation;
 pub use load::{BackendChoice, LoadOptions, ModelPlan};
+pub use many::BranchRequest;
 pub use model::{Context, Model, ModelInfo};
 pub use session::{Session, SessionOptions};

@@ -133,12 +133,11 @@ impl Model {
 
     /// An ordered context in, a value out. Nothing is kept but what the caller checkpoints.
     pub fn generate(&self, context: Context<'_>, request: &Request) -> Result<Output> {
-        let mut session = match context.checkpoint {
+        let session = match context.checkpoint {
             Some(checkpoint) => self.restore(checkpoint, Restore::Exact)?,
             None => self.session(SessionOptions::default())?,
         };
-        session.append_until(context.blocks, &request.cancel, request.deadline, |_, _| {})?;
-        session.generate(request)?.finish()
+        session.into_generation_after(context.blocks, request)?.finish()
     }
 
     /// Ids of blocks as they would start a context.

@@ -7,7 +7,7 @@ use crate::cancel::CancelToken;
 use crate::context::{Block, Checkpoint, Restored, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::{advance, Advance, Request, Resume, Run};
-use web_time::Instant;
+use crate::schedule::Patience;
 
 /// Choices made when a session is opened.
 #[derive(Debug, Clone, Default)]
@@ -69,17 +69,12 @@ impl Session {
         cancel: &CancelToken,
         progress: impl FnMut(usize, usize),
     ) -> Result<()> {
-        self.append_until(blocks, cancel, None, progress)
+        let tokens = self.with_blocks(blocks)?;
+        self.replace(self.seq.fork()?, tokens, cancel, progress)
     }
 
-    /// The same with a deadline, for a call whose generation has one.
-    pub(super) fn append_until(
-        &mut self,
-        blocks: &[Block],
-        cancel: &CancelToken,
-        deadline: Option<Instant>,
-        progress: impl FnMut(usize, usize),
-    ) -> Result<()> {
+    /// This session's tokens and those of more blocks.
+    pub(super) fn with_blocks(&self, blocks: &[Block]) -> Result<Vec<u32>> {
         let encoder = self.model.0.encoder(blocks)?;
         let ids = match self.seq.tokens.is_empty() {
             true => encoder.context(blocks)?,
@@ -87,7 +82,7 @@ impl Session {
         };
         let mut tokens = self.seq.tokens.clone();
         tokens.extend(ids);
-        self.replace(self.seq.fork()?, tokens, cancel, deadline, progress)
+        Ok(tokens)
     }
 
     /// Makes the context exactly these blocks. The longest common prefix with the present context keeps its
@@ -109,7 +104,7 @@ impl Session {
         // The last token stays pending, since its logits are wanted.
         seq.truncate(common.min(tokens.len() - 1))?;
         let reused = seq.filled()?;
-        self.replace(seq, tokens, cancel, None, progress)?;
+        self.replace(seq, tokens, cancel, progress)?;
         Ok(reused)
     }
 
@@ -119,7 +114,6 @@ impl Session {
         mut seq: Sequence,
         tokens: Vec<u32>,
         cancel: &CancelToken,
-        deadline: Option<Instant>,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<()> {
         if tokens.len() > seq.capacity {
@@ -127,10 +121,10 @@ impl Session {
         }
         seq.tokens = tokens;
         let (first, end) = (seq.filled()?, seq.tokens.len() - 1);
+        let patience = Patience { cancel, deadline: None };
         let mut filled = first;
         while filled < end {
-            if let Advance::Last(done) =
-                advance(&seq, end, Logits::None, &self.model.0.scheduler, cancel, deadline)?
+            if let Advance::Last(done) = advance(&seq, end, Logits::None, &self.model.0.scheduler, patience)?
             {
                 self.model.0.scheduler.discard(done);
             }
@@ -157,11 +151,23 @@ impl Session {
         }
     }
 
+    /// The same after further blocks, which run as part of the generation.
+    pub(super) fn into_generation_after(
+        self,
+        blocks: &[Block],
+        request: &Request,
+    ) -> Result<Generation<Session>> {
+        let run = self.start_after(blocks, request)?;
+        Ok(Generation::new(self, run))
+    }
+
     fn start(&self, request: &Request) -> Result<Run> {
+        self.start_after(&[], request)
+    }
+
+    fn start_after(&self, blocks: &[Block], request: &Request) -> Result<Run> {
         let mut seq = self.seq.fork()?;
-        if seq.tokens.is_empty() {
-            seq.tokens = self.model.0.encoder(&[])?.context(&[])?;
-        }
+        seq.tokens = self.with_blocks(blocks)?;
         let core = &self.model.0;
         Run::new(seq, request.clone(), |ty| core.matcher(ty))
     }
@@ -250,6 +256,7 @@ impl Session {
             return Err(Error::invalid("ids", "no token is pending, so there is nothing to run"));
         }
         let (scheduler, cancel) = (&self.model.0.scheduler, CancelToken::new());
+        let patience = Patience { cancel: &cancel, deadline: None };
         let vocab = self.model.0.info.vocab_size;
         let mut rows = Vec::new();
         loop {
@@ -258,8 +265,8 @@ impl Session {
                 Logits::All => end.min(seq.filled()? + crate::schedule::MAX_BATCH_TOKENS),
                 _ => end,
             };
-            if let Advance::Last(done) = advance(&seq, to, logits, scheduler, &cancel, None)? {
-                let output = scheduler.output(done)?;
+            if let Advance::Last(done) = advance(&seq, to, logits, scheduler, patience)? {
+                let output = scheduler.output(done, patience)?;
                 rows.extend(output.logits.unwrap_or_default().chunks_exact(vocab).map(<[f32]>::to_vec));
                 if to == end {
                     break;

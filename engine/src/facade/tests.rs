@@ -7,7 +7,8 @@ use crate::constrain::Type;
 use crate::context::{Block, Checkpoint, Restore};
 use crate::error::Error;
 use crate::generate::{Event, Finish, Request};
-use crate::schedule::Job;
+use crate::schedule::{Job, Patience};
+use std::sync::LazyLock;
 
 fn load(name: &str) -> Model {
     let path = format!("{}/../tests/fixtures/models/{name}.gguf", env!("CARGO_MANIFEST_DIR"));
@@ -25,25 +26,31 @@ fn job(s: &Session, tokens: Vec<u32>) -> Job {
     Job { state: s.seq.state(), tokens, logits: Logits::Last { read: true }, cancel: CancelToken::new() }
 }
 
+/// Waits for ever.
+fn patient() -> Patience<'static> {
+    static NEVER: LazyLock<CancelToken> = LazyLock::new(CancelToken::new);
+    Patience { cancel: &NEVER, deadline: None }
+}
+
 #[test]
 fn two_sessions_share_one_pass_and_get_the_same_bits() {
     for name in ["llama-hd64-tied.s1.q4_1", "lfm2-hd64-tied.s1.q4_0"] {
         let model = load(name);
         let inputs = [(session(&model, 40), vec![5, 6, 7]), (session(&model, 9), vec![11])];
         let scheduler = &model.0.scheduler;
-        let logits = |done| scheduler.output(done).unwrap().logits.unwrap();
+        let logits = |done| scheduler.output(done, patient()).unwrap().logits.unwrap();
         let apart: Vec<Vec<f32>> = inputs
             .iter()
             .map(|(s, tokens)| {
                 let fork = s.fork().unwrap();
-                logits(scheduler.run_job(job(&fork, tokens.clone())).unwrap())
+                logits(scheduler.run_job(job(&fork, tokens.clone()), None).unwrap())
             })
             .collect();
         let before = model.stats();
         let queued: Vec<_> =
             inputs.iter().map(|(s, tokens)| scheduler.enqueue(job(s, tokens.clone()))).collect();
         let together: Vec<Vec<f32>> =
-            queued.into_iter().map(|id| logits(scheduler.wait(id).unwrap())).collect();
+            queued.into_iter().map(|id| logits(scheduler.wait(id, patient()).unwrap())).collect();
         let after = model.stats();
         assert_eq!((after.passes - before.passes, after.slots - before.slots), (1, 2), "{name}");
         for (a, b) in apart.iter().zip(&together) {
@@ -60,9 +67,9 @@ fn a_cancelled_neighbour_does_not_disturb_a_batch() {
     let cancelled = job(&a, vec![5]);
     cancelled.cancel.cancel();
     let (first, second) = (scheduler.enqueue(cancelled), scheduler.enqueue(job(&b, vec![5])));
-    assert_eq!(scheduler.wait(first).map(|_| ()), Err(Error::Cancelled));
-    let done = scheduler.wait(second).unwrap();
-    assert_eq!(scheduler.output(done).unwrap().logits.unwrap().len(), model.info().vocab_size);
+    assert_eq!(scheduler.wait(first, patient()).map(|_| ()), Err(Error::Cancelled));
+    let done = scheduler.wait(second, patient()).unwrap();
+    assert_eq!(scheduler.output(done, patient()).unwrap().logits.unwrap().len(), model.info().vocab_size);
 }
 
 #[test]
@@ -71,8 +78,8 @@ fn a_failing_neighbour_does_not_disturb_a_batch() {
     let (a, b) = (session(&model, 10), session(&model, 10));
     let scheduler = &model.0.scheduler;
     let (first, second) = (scheduler.enqueue(job(&a, vec![u32::MAX])), scheduler.enqueue(job(&b, vec![5])));
-    assert!(scheduler.wait(first).is_err(), "an id outside the vocabulary");
-    scheduler.discard(scheduler.wait(second).unwrap());
+    assert!(scheduler.wait(first, patient()).is_err(), "an id outside the vocabulary");
+    scheduler.discard(scheduler.wait(second, patient()).unwrap());
 }
 
 #[test]

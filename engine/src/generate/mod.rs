@@ -1,11 +1,13 @@
 //! The Generation object that joins context, backend, matcher and sampler.
 
+mod branch;
 mod prefill;
 mod random;
 mod request;
 mod run;
 mod text;
 
+pub(crate) use branch::Branch;
 pub(crate) use prefill::{advance, Advance};
 pub use request::{Request, RequestOptions};
 pub(crate) use run::{Resume, Run, RunDeps};

@@ -4,8 +4,7 @@ use crate::backend::Logits;
 use crate::cancel::CancelToken;
 use crate::context::Sequence;
 use crate::error::{Error, Result};
-use crate::schedule::{Done, Job, Scheduler, MAX_BATCH_TOKENS};
-use web_time::Instant;
+use crate::schedule::{Done, Job, Patience, Scheduler, MAX_BATCH_TOKENS};
 
 /// What one pass did for a sequence.
 pub(crate) enum Advance {
@@ -15,6 +14,23 @@ pub(crate) enum Advance {
     Last(Done),
 }
 
+/// The next chunk of `seq.tokens[..end]`, and whether it is the last; only with that `logits` are computed.
+/// There must be pending tokens.
+pub(crate) fn next_job(
+    seq: &Sequence,
+    end: usize,
+    logits: Logits,
+    cancel: &CancelToken,
+) -> Result<(Job, bool)> {
+    let filled = seq.filled()?;
+    let chunk_end = end.min(filled + MAX_BATCH_TOKENS);
+    let tokens = seq.tokens.get(filled..chunk_end).filter(|t| !t.is_empty());
+    let tokens = tokens.ok_or_else(|| Error::Internal("no token is pending".into()))?.to_vec();
+    let last = chunk_end == end;
+    let logits = if last { logits } else { Logits::None };
+    Ok((Job { state: seq.state(), tokens, logits, cancel: cancel.clone() }, last))
+}
+
 /// Runs the next chunk of `seq.tokens[..end]`; with the last one, `logits` are computed. There must be
 /// pending tokens.
 pub(crate) fn advance(
@@ -22,25 +38,11 @@ pub(crate) fn advance(
     end: usize,
     logits: Logits,
     scheduler: &Scheduler,
-    cancel: &CancelToken,
-    deadline: Option<Instant>,
+    patience: Patience<'_>,
 ) -> Result<Advance> {
-    cancel.check()?;
-    if deadline.is_some_and(|d| Instant::now() >= d) {
-        return Err(Error::Timeout);
-    }
-    let filled = seq.filled()?;
-    let chunk_end = end.min(filled + MAX_BATCH_TOKENS);
-    let tokens = seq.tokens.get(filled..chunk_end).filter(|t| !t.is_empty());
-    let tokens = tokens.ok_or_else(|| Error::Internal("no token is pending".into()))?.to_vec();
-    let last = chunk_end == end;
-    let job = Job {
-        state: seq.state(),
-        tokens,
-        logits: if last { logits } else { Logits::None },
-        cancel: cancel.clone(),
-    };
-    let done = scheduler.run_job(job)?;
+    patience.check()?;
+    let (job, last) = next_job(seq, end, logits, patience.cancel)?;
+    let done = scheduler.run_job(job, patience.deadline)?;
     if last {
         Ok(Advance::Last(done))
     } else {

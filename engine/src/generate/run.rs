@@ -1,6 +1,6 @@
 //! One value being generated: an explicit state machine, pulled step by step.
 
-use super::prefill::{advance, Advance};
+use super::prefill::next_job;
 use super::random::Random;
 use super::request::{Request, RequestOptions};
 use super::text::TextStream;
@@ -9,7 +9,7 @@ use crate::backend::{Logits, Mask, Selection};
 use crate::constrain::{Matcher, Type, TypeSource};
 use crate::context::Sequence;
 use crate::error::{Error, Result};
-use crate::schedule::{Done, Scheduler};
+use crate::schedule::{Done, Job, Patience, Scheduler};
 use crate::tokenizer::{Tokenizer, Utf8Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
@@ -106,16 +106,23 @@ impl Resume {
 }
 
 impl Run {
+    /// What can be refused about a request before anything runs: after a context of `start` tokens, in a session
+    /// of `capacity`.
+    pub fn check(request: &Request, start: usize, capacity: usize) -> Result<()> {
+        request.options.check(&request.ty)?;
+        request.cancel.check()?;
+        budget(start, request.options.max_tokens, capacity).map(drop)
+    }
+
     /// Starts a value after `seq`'s tokens, of which there must be at least one.
     pub fn new(
         mut seq: Sequence,
         request: Request,
         matcher: impl FnOnce(&Type) -> Result<Option<Matcher>>,
     ) -> Result<Self> {
-        request.options.check(&request.ty)?;
-        request.cancel.check()?;
         let start = seq.tokens.len();
-        let budget = budget(&seq, start, request.options.max_tokens)?;
+        Self::check(&request, start, seq.capacity)?;
+        let budget = budget(start, request.options.max_tokens, seq.capacity)?;
         let filled = leave_one_pending(&mut seq)?;
         Ok(Run {
             matcher: matcher(&request.ty)?,
@@ -154,7 +161,7 @@ impl Run {
             Some(_) => seq.filled()?,
             None => leave_one_pending(&mut seq)?,
         };
-        let budget = budget(&seq, resume.start, request.options.max_tokens)?;
+        let budget = budget(resume.start, request.options.max_tokens, seq.capacity)?;
         let mut run = Run {
             matcher: matcher(&request.ty)?,
             random: resume.random,
@@ -220,18 +227,21 @@ impl Run {
         }
     }
 
-    /// The next event; `None` once the value is finished and all events are delivered.
-    pub fn next(&mut self, deps: &RunDeps<'_>) -> Result<Option<Event>> {
-        loop {
-            if let Some(event) = self.events.pop_front() {
-                self.delivered += usize::from(matches!(event, Event::Token { .. }));
-                return Ok(Some(event));
-            }
-            if self.finish.is_some() {
-                return Ok(None);
-            }
-            self.step(deps)?;
-        }
+    /// An event that was not delivered yet.
+    pub fn pop_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        self.delivered += usize::from(matches!(event, Event::Token { .. }));
+        Some(event)
+    }
+
+    /// Whether the value has ended; events may remain.
+    pub fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// How long the request is willing to wait.
+    pub fn patience(&self) -> Patience<'_> {
+        Patience { cancel: &self.request.cancel, deadline: self.request.deadline }
     }
 
     /// Whether a failure keeps what was generated.
@@ -261,34 +271,39 @@ impl Run {
         })
     }
 
-    /// One pass, or the forced tokens before it.
-    fn step(&mut self, deps: &RunDeps<'_>) -> Result<()> {
+    /// Takes forced tokens and says what has to run next, and whether its logits are those of the last
+    /// pending token; `None` if the value ended.
+    pub fn prepare(&mut self, deps: &RunDeps<'_>) -> Result<Option<(Job, bool)>> {
         self.take_forced(deps)?;
         if self.finish.is_some() || self.end_if_done()? || self.end_if_spent()? {
+            return Ok(None);
+        }
+        self.patience().check()?;
+        let last = Logits::Last { read: false };
+        next_job(&self.seq, self.seq.tokens.len(), last, &self.request.cancel).map(Some)
+    }
+
+    /// Takes what [`Run::prepare`] asked for.
+    pub fn complete(&mut self, deps: &RunDeps<'_>, done: Done, last: bool) -> Result<()> {
+        self.usage.passes += 1;
+        if let Err(error) = self.report_prefill() {
+            deps.scheduler.discard(done);
+            return Err(error);
+        }
+        if !last {
+            deps.scheduler.discard(done);
             return Ok(());
         }
-        let end = self.seq.tokens.len();
-        let (cancel, deadline) = (&self.request.cancel, self.request.deadline);
-        let last = Logits::Last { read: false };
-        let advanced = advance(&self.seq, end, last, deps.scheduler, cancel, deadline)?;
-        self.usage.passes += 1;
-        self.report_prefill()?;
-        match advanced {
-            Advance::Chunk => Ok(()),
-            Advance::Last(done) => {
-                let id = self.choose(deps, done)?;
-                self.usage.sampled_tokens += 1;
-                if self.usage.first_token_seconds == 0.0 {
-                    self.usage.first_token_seconds = self.began.elapsed().as_secs_f64();
-                }
-                if deps.tokenizer.eos_ids().contains(&id) {
-                    self.usage.sampled_tokens -= 1;
-                    self.end(Finish::Complete);
-                    return Ok(());
-                }
-                self.accept(deps, id, false)
-            }
+        let id = self.choose(deps, done)?;
+        if self.usage.first_token_seconds == 0.0 {
+            self.usage.first_token_seconds = self.began.elapsed().as_secs_f64();
         }
+        if deps.tokenizer.eos_ids().contains(&id) {
+            self.end(Finish::Complete);
+            return Ok(());
+        }
+        self.usage.sampled_tokens += 1;
+        self.accept(deps, id, false)
     }
 
     fn choose(&mut self, deps: &RunDeps<'_>, done: Done) -> Result<u32> {
@@ -308,7 +323,8 @@ impl Run {
             random: if params.temperature > 0.0 { self.random.next() } else { 0 },
             mask: Some(mask),
         };
-        deps.scheduler.select(done, selection)
+        let patience = Patience { cancel: &self.request.cancel, deadline: self.request.deadline };
+        deps.scheduler.select(done, selection, patience)
     }
 
     /// Adds the tokens that the type leaves no choice about; they run together with the pending one.
@@ -411,12 +427,12 @@ impl Run {
 }
 
 /// Tokens that a request may add: its own budget, which must fit, or what the context still holds.
-fn budget(seq: &Sequence, start: usize, max_tokens: Option<usize>) -> Result<usize> {
+fn budget(start: usize, max_tokens: Option<usize>, capacity: usize) -> Result<usize> {
     let needed = start.saturating_add(max_tokens.unwrap_or(1));
-    if needed > seq.capacity {
-        return Err(Error::ContextOverflow { needed, available: seq.capacity });
+    if needed > capacity {
+        return Err(Error::ContextOverflow { needed, available: capacity });
     }
-    Ok(max_tokens.unwrap_or(seq.capacity - start))
+    Ok(max_tokens.unwrap_or(capacity - start))
 }
 
 /// At least one token has to run, for its logits. Returns how many need not.

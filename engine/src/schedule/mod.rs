@@ -1,9 +1,14 @@
 //! Forms batches from all runnable work of a model.
 //!
-//! There is no scheduler thread: whoever waits for a result drives. One waiter at a time takes all queued
-//! jobs, submits them as one batch (one pass over the weights) and hands the results out; the others sleep
-//! until theirs is there or it is their turn to drive.
+//! There is no scheduler thread: whoever waits for a result drives. One waiter at a time takes the queued
+//! jobs that fit into a pass, submits them as one batch (one pass over the weights) and hands the results out;
+//! the others sleep until theirs is there, until it is their turn to drive, or until they have to give up.
+//!
+//! Threads that decode side by side come back from a pass at slightly different times. The first of them
+//! waits a moment for those that shared the last pass, so that they go on sharing ([`company`]).
 
+mod batch;
+mod company;
 #[cfg(not(target_arch = "wasm32"))]
 #[path = "native.rs"]
 mod wait;
@@ -14,12 +19,18 @@ mod wait;
 use crate::backend::{Backend, Batch, Input, Logits, Selection, Slot, SlotOutput, StateId, Ticket};
 use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
-use std::collections::{HashMap, VecDeque};
+use batch::{take_batch, Queued, Taken};
+use company::Company;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use web_time::{Duration, Instant};
 
 /// Tokens in one pass. Bounds the scratch memory and how long a decode step waits behind a prefill; more
 /// would not make a pass over the weights noticeably cheaper per token.
 pub const MAX_BATCH_TOKENS: usize = 64;
+
+/// How often a waiter looks at its own cancellation and deadline while another thread's pass runs.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// One state's next tokens.
 #[derive(Debug, Clone)]
@@ -30,15 +41,7 @@ pub(crate) struct Job {
     pub cancel: CancelToken,
 }
 
-/// A job in the queue.
-struct Queued {
-    id: JobId,
-    job: Job,
-    /// Runs in a batch of its own, to tell whose fault a failure is.
-    alone: bool,
-}
-
-/// A queued job; redeem with [`Scheduler::wait`].
+/// A queued job; redeem with [`Scheduler::wait`] or give up with [`Scheduler::abandon`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct JobId(u64);
 
@@ -49,8 +52,25 @@ pub(crate) struct Done {
     slot: usize,
 }
 
+/// How long a caller is willing to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    pub cancel: &'a CancelToken,
+    pub deadline: Option<Instant>,
+}
+
+impl Patience<'_> {
+    pub fn check(&self) -> Result<()> {
+        self.cancel.check()?;
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Error::Timeout),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Counts since the model was loaded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct SchedulerStats {
     /// Passes over the weights.
     pub passes: u64,
@@ -66,6 +86,11 @@ struct Queue {
     waiting: VecDeque<Queued>,
     done: HashMap<JobId, Result<Done>>,
     driving: bool,
+    /// Jobs of the pass under way.
+    in_flight: Vec<(JobId, StateId)>,
+    /// Of those, jobs whose results nobody wants any more.
+    abandoned: HashSet<JobId>,
+    company: Company,
     stats: SchedulerStats,
 }
 
@@ -86,8 +111,18 @@ impl Scheduler {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn sleep<'a>(&self, queue: MutexGuard<'a, Queue>, at_most: Duration) -> MutexGuard<'a, Queue> {
+        self.changed.wait_timeout(queue, at_most).unwrap_or_else(PoisonError::into_inner).0
+    }
+
     pub fn stats(&self) -> SchedulerStats {
         self.lock().stats
+    }
+
+    /// Jobs that no pass has taken yet.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting.len()
     }
 
     /// Queues a job of at least one and at most [`MAX_BATCH_TOKENS`] tokens.
@@ -96,47 +131,110 @@ impl Scheduler {
         let id = JobId(queue.next);
         queue.next += 1;
         queue.waiting.push_back(Queued { id, job, alone: false });
+        drop(queue);
+        self.changed.notify_all();
         id
     }
 
-    /// Waits until a job has run, driving the queue if nobody else does.
-    pub fn wait(&self, id: JobId) -> Result<Done> {
+    /// Waits until a job has run, driving the queue if nobody else does. A caller whose patience ends gets its
+    /// error within [`LOOK`], or at the end of the pass that it drives itself.
+    pub fn wait(&self, id: JobId, patience: Patience<'_>) -> Result<Done> {
         let mut queue = self.lock();
-        loop {
+        queue.company.enter();
+        let mut hold = None;
+        let result = loop {
             if let Some(done) = queue.done.remove(&id) {
-                return done;
+                break done;
+            }
+            if let Err(error) = patience.check() {
+                self.abandon_in(&mut queue, id);
+                break Err(error);
             }
             if queue.driving {
-                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self.sleep(queue, LOOK);
                 continue;
             }
-            queue.driving = true;
-            let jobs = take_batch(&mut queue.waiting);
-            drop(queue);
-            let turn = Turn { scheduler: self, jobs: jobs.iter().map(|q| q.id).collect() };
-            let results = self.run(&jobs);
-            turn.end(jobs, results);
-            queue = self.lock();
+            let Queue { company, waiting, .. } = &mut *queue;
+            if let Some(moment) = company.missing(waiting, &mut hold) {
+                queue = self.sleep(queue, moment);
+                continue;
+            }
+            queue = self.drive(queue);
+        };
+        queue.company.leave();
+        result
+    }
+
+    /// Runs one pass. The queue is unlocked meanwhile.
+    fn drive<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        end_cancelled(&mut queue);
+        let jobs = take_batch(&mut queue.waiting);
+        if jobs.is_empty() {
+            return queue;
+        }
+        queue.driving = true;
+        queue.in_flight = jobs.iter().map(|t| (t.queued.id, t.queued.job.state)).collect();
+        drop(queue);
+        let turn = Turn { scheduler: self, ended: false };
+        let began = Instant::now();
+        let results = self.run(&jobs);
+        turn.end(jobs, results, began.elapsed());
+        self.lock()
+    }
+
+    /// A finished job's result, if it is there.
+    pub fn try_take(&self, id: JobId) -> Option<Result<Done>> {
+        self.lock().done.remove(&id)
+    }
+
+    /// Takes a job back that has not begun; false if it has.
+    pub fn withdraw(&self, id: JobId) -> bool {
+        remove(&mut self.lock().waiting, id)
+    }
+
+    /// Gives a job up: it does not run, or its result is dropped.
+    pub fn abandon(&self, id: JobId) {
+        self.abandon_in(&mut self.lock(), id);
+    }
+
+    fn abandon_in(&self, queue: &mut Queue, id: JobId) {
+        match queue.done.remove(&id) {
+            Some(Ok(done)) => self.discard(done),
+            Some(Err(_)) => {}
+            None if remove(&mut queue.waiting, id) => {}
+            None => {
+                queue.abandoned.insert(id);
+            }
+        }
+    }
+
+    /// Waits until no pass uses a state: one whose job was abandoned may still be in another thread's.
+    pub fn settle(&self, state: StateId) {
+        let mut queue = self.lock();
+        while queue.in_flight.iter().any(|(_, s)| *s == state) {
+            queue = self.sleep(queue, LOOK);
         }
     }
 
     /// Queues a job and waits for it.
-    pub fn run_job(&self, job: Job) -> Result<Done> {
+    pub fn run_job(&self, job: Job, deadline: Option<Instant>) -> Result<Done> {
+        let cancel = job.cancel.clone();
         let id = self.enqueue(job);
-        self.wait(id)
+        self.wait(id, Patience { cancel: &cancel, deadline })
     }
 
     /// Chooses a finished job's token and waits for it.
-    pub fn select(&self, done: Done, selection: Selection<'_>) -> Result<u32> {
+    pub fn select(&self, done: Done, selection: Selection<'_>, patience: Patience<'_>) -> Result<u32> {
         // A slot whose selection failed has no token to poll for, and nobody else would take it.
         self.backend.select(done.ticket, done.slot, selection).inspect_err(|_| self.discard(done))?;
-        let output = self.output(done)?;
+        let output = self.output(done, patience)?;
         output.token.ok_or_else(|| Error::Internal("the backend returned no token".into()))
     }
 
     /// A finished job's output.
-    pub fn output(&self, done: Done) -> Result<SlotOutput> {
-        wait::until_ready(|| self.backend.poll(done.ticket, done.slot))
+    pub fn output(&self, done: Done, patience: Patience<'_>) -> Result<SlotOutput> {
+        wait::until_ready(|| self.backend.poll(done.ticket, done.slot), || patience.check())
+            .inspect_err(|_| self.discard(done))
     }
 
     /// Drops a finished job's output.
@@ -144,10 +242,10 @@ impl Scheduler {
         self.backend.discard(done.ticket, done.slot);
     }
 
-    fn run(&self, jobs: &[Queued]) -> Result<Ticket> {
+    fn run(&self, jobs: &[Taken]) -> Result<Ticket> {
         let slots = jobs
             .iter()
-            .map(|Queued { job, .. }| Slot {
+            .map(|Taken { queued: Queued { job, .. }, .. }| Slot {
                 state: job.state,
                 input: Input::Tokens(job.tokens.clone()),
                 logits: job.logits,
@@ -158,53 +256,69 @@ impl Scheduler {
     }
 }
 
-/// Takes jobs from the front until the pass is full. The first job always fits.
-fn take_batch(waiting: &mut VecDeque<Queued>) -> Vec<Queued> {
-    let (mut jobs, mut tokens) = (Vec::<Queued>::new(), 0);
-    while let Some(next) = waiting.front() {
-        let n = next.job.tokens.len();
-        // A state appears once in a batch; its next job waits for the next pass.
-        let twice = jobs.iter().any(|q| q.job.state == next.job.state);
-        let last_was_alone = jobs.last().is_some_and(|q| q.alone);
-        if !jobs.is_empty() && (tokens + n > MAX_BATCH_TOKENS || twice || next.alone || last_was_alone) {
-            break;
-        }
-        tokens += n;
-        jobs.extend(waiting.pop_front());
-    }
-    jobs
+fn remove(waiting: &mut VecDeque<Queued>, id: JobId) -> bool {
+    let before = waiting.len();
+    waiting.retain(|q| q.id != id);
+    waiting.len() < before
+}
+
+/// Jobs that were cancelled while they waited do not take part: they would end the pass of the others.
+fn end_cancelled(queue: &mut Queue) {
+    let (cancelled, waiting) =
+        std::mem::take(&mut queue.waiting).into_iter().partition(|q| q.job.cancel.is_cancelled());
+    queue.waiting = waiting;
+    let cancelled: VecDeque<Queued> = cancelled;
+    queue.done.extend(cancelled.into_iter().map(|q| (q.id, Err(Error::Cancelled))));
 }
 
 /// The right to drive. Gives it back when dropped, so that a panic in a backend fails its own jobs and
 /// leaves the scheduler usable.
 struct Turn<'a> {
     scheduler: &'a Scheduler,
-    jobs: Vec<JobId>,
+    ended: bool,
 }
 
 impl Turn<'_> {
-    fn end(mut self, jobs: Vec<Queued>, outcome: Result<Ticket>) {
-        self.jobs.clear();
+    fn end(mut self, jobs: Vec<Taken>, outcome: Result<Ticket>, took: Duration) {
+        self.ended = true;
         let mut queue = self.scheduler.lock();
+        queue.company.shared(jobs.iter().map(|t| t.queued.job.state), took);
         match outcome {
-            Ok(ticket) => {
-                queue.stats.passes += 1;
-                queue.stats.slots += jobs.len() as u64;
-                for (slot, Queued { id, job, .. }) in jobs.into_iter().enumerate() {
-                    queue.stats.tokens += job.tokens.len() as u64;
-                    queue.done.insert(id, Ok(Done { ticket, slot }));
-                }
-            }
+            Ok(ticket) => self.succeed(&mut queue, jobs, ticket),
             Err(error) => fail(&mut queue, jobs, &error),
         }
+    }
+
+    fn succeed(&self, queue: &mut Queue, jobs: Vec<Taken>, ticket: Ticket) {
+        queue.stats.passes += 1;
+        queue.stats.slots += jobs.len() as u64;
+        let mut unfinished = Vec::new();
+        for (slot, taken) in jobs.into_iter().enumerate() {
+            let (id, done) = (taken.queued.id, Done { ticket, slot });
+            queue.stats.tokens += taken.queued.job.tokens.len() as u64;
+            let wanted = !queue.abandoned.remove(&id);
+            match taken.rest {
+                None if wanted => drop(queue.done.insert(id, Ok(done))),
+                None => self.scheduler.discard(done),
+                Some(_) => {
+                    self.scheduler.discard(done);
+                    unfinished.extend(taken.remaining().filter(|_| wanted));
+                }
+            }
+        }
+        unfinished.into_iter().rev().for_each(|q| queue.waiting.push_front(q));
     }
 }
 
 /// A failed batch changed nothing. A cancelled job and one that failed by itself get their error; the
 /// others run again, each alone unless a neighbour's cancellation explains the failure.
-fn fail(queue: &mut Queue, jobs: Vec<Queued>, error: &Error) {
+fn fail(queue: &mut Queue, jobs: Vec<Taken>, error: &Error) {
     let single = jobs.len() == 1;
-    for mut queued in jobs.into_iter().rev() {
+    for taken in jobs.into_iter().rev() {
+        let mut queued = taken.rejoin();
+        if queue.abandoned.remove(&queued.id) {
+            continue;
+        }
         if queued.job.cancel.is_cancelled() {
             queue.done.insert(queued.id, Err(Error::Cancelled));
         } else if single && *error != Error::Cancelled {
@@ -219,8 +333,11 @@ fn fail(queue: &mut Queue, jobs: Vec<Queued>, error: &Error) {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut queue = self.scheduler.lock();
-        for id in self.jobs.drain(..) {
-            queue.done.insert(id, Err(Error::Internal("the backend panicked".into())));
+        for (id, _) in std::mem::take(&mut queue.in_flight) {
+            let wanted = !queue.abandoned.remove(&id);
+            if !self.ended && wanted {
+                queue.done.insert(id, Err(Error::Internal("the backend panicked".into())));
+            }
         }
         queue.driving = false;
         drop(queue);

@@ -1,27 +1,60 @@
 //! Waiting for a device by blocking the thread.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Polls before sleeping: a few microseconds.
 const SPINS: u32 = 200;
 /// Between polls of a slow device: short beside a step, long beside the cost of asking.
 const PAUSE: Duration = Duration::from_micros(50);
+/// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
+const HANG: Duration = Duration::from_secs(120);
 
 /// Asks again until the result is there: spinning first, since a decode step takes well under a
-/// millisecond on a fast device, then sleeping, so that a slow one costs no core.
-pub(super) fn until_ready<T>(mut poll: impl FnMut() -> Result<Poll<T>>) -> Result<T> {
-    let mut spins = SPINS;
+/// millisecond on a fast device, then sleeping, so that a slow one costs no core. `check` is asked meanwhile
+/// whether to go on; a device that hangs is an error.
+pub(super) fn until_ready<T>(
+    mut poll: impl FnMut() -> Result<Poll<T>>,
+    check: impl Fn() -> Result<()>,
+) -> Result<T> {
+    until_ready_within(HANG, &mut poll, check)
+}
+
+fn until_ready_within<T>(
+    patience: Duration,
+    mut poll: impl FnMut() -> Result<Poll<T>>,
+    check: impl Fn() -> Result<()>,
+) -> Result<T> {
+    for _ in 0..SPINS {
+        if let Poll::Ready(value) = poll()? {
+            return Ok(value);
+        }
+        std::hint::spin_loop();
+    }
+    let began = Instant::now();
     loop {
         if let Poll::Ready(value) = poll()? {
             return Ok(value);
         }
-        if spins > 0 {
-            spins -= 1;
-            std::hint::spin_loop();
-        } else {
-            std::thread::sleep(PAUSE);
+        check()?;
+        if began.elapsed() >= patience {
+            return Err(Error::DeviceLost { reason: format!("no answer for {} s", patience.as_secs()) });
         }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hung_device_and_an_impatient_caller_end_the_wait() {
+        let never = || Ok(Poll::<()>::Pending);
+        let hung = until_ready_within(Duration::ZERO, never, || Ok(()));
+        assert!(matches!(hung, Err(Error::DeviceLost { .. })), "{hung:?}");
+        assert_eq!(until_ready(never, || Err(Error::Timeout)), Err(Error::Timeout));
+        assert_eq!(until_ready(|| Ok(Poll::Ready(7)), || Err(Error::Cancelled)), Ok(7));
     }
 }

@@ -4,7 +4,10 @@ use crate::error::{Error, Result};
 use std::task::Poll;
 
 /// The CPU backend is ready at once; anything else needs the asynchronous interface.
-pub(super) fn until_ready<T>(mut poll: impl FnMut() -> Result<Poll<T>>) -> Result<T> {
+pub(super) fn until_ready<T>(
+    mut poll: impl FnMut() -> Result<Poll<T>>,
+    _check: impl Fn() -> Result<()>,
+) -> Result<T> {
     match poll()? {
         Poll::Ready(value) => Ok(value),
         Poll::Pending => {

@@ -46,3 +46,14 @@ impl Rng {
         (self.next() % n as u64) as usize
     }
 }
+
+/// The names of all fixture models.
+pub fn models() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(fixture(""))
+        .expect("the folder of fixtures is there")
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".gguf")?.to_string()))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 4, "{names:?}");
+    names
+}
