@@ -360,10 +360,11 @@ typedef struct lean_event {
 /// The context cannot hold what was asked for (numbers `needed`, `available`); nothing was changed.
 #define LEAN_CONTEXT_OVERFLOW 130
 
-/// The token budget cannot hold even the smallest value of the type (number `needed`).
+/// The token budget cannot hold even the shortest value of the type (number `needed`).
 #define LEAN_BUDGET_TOO_SMALL 131
 
-/// The token budget ran out inside a value (string `partial`, number `tokens`).
+/// Reserved: never returned. A value is steered to its end within the budget, or `LEAN_BUDGET_TOO_SMALL` says so
+/// before it begins.
 #define LEAN_TRUNCATED 132
 
 /// The model cannot be read (strings `path`, `reason`).

@@ -45,21 +45,13 @@ pub enum Error {
         /// Tokens that the session's context can hold.
         available: usize,
     },
-    /// The token budget cannot hold even the smallest value of the type (131).
-    #[error("budget too small: the smallest value needs {needed} tokens")]
+    /// The token budget cannot hold even the shortest value of the type (131).
+    #[error("budget too small: the shortest value needs {needed} tokens")]
     BudgetTooSmall {
-        /// Tokens of the smallest value.
+        /// Tokens of the shortest value.
         needed: usize,
     },
-    /// The token budget ran out inside a value (132).
-    #[error("the value was cut off after {tokens} tokens; raise max_tokens or bound the type (partial: {partial:?})")]
-    Truncated {
-        /// The text generated so far: a prefix of a value, not a value.
-        partial: String,
-        /// Tokens spent.
-        tokens: usize,
-    },
-
+    // 132 was `truncated`, a budget that ran out inside a value: values are steered to their end now.
     /// A model source that could not be read (200).
     #[error("cannot read model {path}: {reason}")]
     ModelIo {
@@ -163,7 +155,6 @@ impl Error {
             Error::Template { .. } => 120,
             Error::ContextOverflow { .. } => 130,
             Error::BudgetTooSmall { .. } => 131,
-            Error::Truncated { .. } => 132,
             Error::ModelIo { .. } => 200,
             Error::BadModel { .. } => 201,
             Error::UnsupportedModel { .. } => 202,
@@ -189,7 +180,6 @@ impl Error {
             Error::Template { .. } => "template",
             Error::ContextOverflow { .. } => "context_overflow",
             Error::BudgetTooSmall { .. } => "budget_too_small",
-            Error::Truncated { .. } => "truncated",
             Error::ModelIo { .. } => "model_io",
             Error::BadModel { .. } => "bad_model",
             Error::UnsupportedModel { .. } => "unsupported_model",

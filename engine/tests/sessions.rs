@@ -4,8 +4,8 @@ mod common;
 
 use common::{load, load_with, sampled, session, LFM2, LLAMA};
 use lean_engine::{
-    Block, CancelToken, Context, Error, Event, Finish, LoadOptions, Model, Request, Session, SessionOptions,
-    Type, TypeSource,
+    Block, CancelToken, Checkpoint, Context, Error, Event, Finish, LoadOptions, Model, Request, Restore,
+    Session, SessionOptions, Type, TypeSource,
 };
 
 fn text(max_tokens: usize) -> Request {
@@ -205,7 +205,7 @@ fn text_ends_at_its_budget_or_before_a_stop_string() {
 }
 
 #[test]
-fn values_parse_and_a_budget_that_is_too_short_says_so() {
+fn values_parse_within_any_budget_that_holds_them() {
     let model = load(LLAMA);
     let ty = r#"{"id": "number.integer", "name": "string < 10", "kind": "'bug' | 'feature'"}"#;
     for seed in 0..10 {
@@ -224,11 +224,69 @@ fn values_parse_and_a_budget_that_is_too_short_says_so() {
     let mut s = session(&model);
     s.append(&[Block::text("A user:")]).unwrap();
     let before = s.tokens().to_vec();
-    match s.generate(&sampled(ty, 1).max_tokens(5)).unwrap().finish() {
-        Err(Error::Truncated { partial, tokens: 5 }) => assert!(partial.starts_with('{')),
+    let needed = match s.generate(&sampled(ty, 1).max_tokens(5)).map(|_| ()) {
+        Err(Error::BudgetTooSmall { needed }) => needed,
         other => panic!("{other:?}"),
-    }
+    };
     assert_eq!(s.tokens(), before);
+    for budget in needed..needed + 12 {
+        let mut s = s.fork().unwrap();
+        let out = s.generate(&sampled(ty, budget as u64).max_tokens(budget)).unwrap().finish().unwrap();
+        assert!(out.tokens.len() <= budget, "{} tokens of {budget}: {}", out.tokens.len(), out.text);
+        assert!(out.value["id"].is_number() && out.finish == Finish::Complete, "{}", out.text);
+    }
+}
+
+#[test]
+fn a_steered_value_goes_on_from_any_point() {
+    let model = load(LLAMA);
+    let request = sampled(r#"{"a": "string", "b": "'one' | 'two'", "c": "string[] >= 2"}"#, 3).max_tokens(32);
+    let mut s = session(&model);
+    s.append(&[Block::text("A user:")]).unwrap();
+    let mut whole = Vec::new();
+    let mut fork = s.fork().unwrap();
+    let mut g = fork.generate(&request).unwrap();
+    while let Some(event) = g.next().unwrap() {
+        whole.push(event);
+    }
+    let out = g.finish().unwrap();
+    assert!(out.tokens.len() <= 32, "{}", out.text);
+    for calls in 0..whole.len() {
+        let mut fork = s.fork().unwrap();
+        let mut g = fork.generate(&request).unwrap();
+        for _ in 0..calls {
+            g.next().unwrap();
+        }
+        let bytes = g.checkpoint().unwrap().to_bytes().unwrap();
+        let checkpoint = Checkpoint::from_bytes(&bytes).unwrap();
+        let mut restored = model.restore(&checkpoint, Restore::Exact).unwrap();
+        let resumed = restored.resume(CancelToken::new()).unwrap().finish().unwrap();
+        assert_eq!(resumed.text, out.text, "after {calls} calls");
+    }
+}
+
+#[test]
+fn the_context_is_a_budget_too() {
+    let model = load(LLAMA);
+    let ty = r#"{"id": "number.integer", "name": "string", "tags": "string[]"}"#;
+    let open = |context: usize| {
+        let mut s = model.session(SessionOptions { context: Some(context) }).unwrap();
+        s.append(&[Block::Tokens(ids(10))]).unwrap();
+        s
+    };
+    let tokens = open(200).tokens().len();
+    let needed = match open(tokens + 2).generate(&sampled(ty, 1)).map(|_| ()) {
+        Err(Error::ContextOverflow { needed, available }) => {
+            assert_eq!(available, tokens + 2);
+            needed
+        }
+        other => panic!("{other:?}"),
+    };
+    for context in needed..needed + 8 {
+        let mut s = open(context);
+        let out = s.generate(&sampled(ty, context as u64)).unwrap().finish().unwrap();
+        assert!(s.tokens().len() <= context, "{}", out.text);
+    }
 }
 
 #[test]

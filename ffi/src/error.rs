@@ -62,9 +62,6 @@ fn parts(error: &Error) -> (Strings, Vec<(&'static str, u64)>) {
             (vec![], vec![("needed", *needed as u64), ("available", *available as u64)])
         }
         Error::BudgetTooSmall { needed } => (vec![], vec![("needed", *needed as u64)]),
-        Error::Truncated { partial, tokens } => {
-            (strings(&[("partial", partial)]), vec![("tokens", *tokens as u64)])
-        }
         Error::ModelIo { path, reason } | Error::Io { path, reason } => {
             (strings(&[("path", path), ("reason", reason)]), vec![])
         }

@@ -24,9 +24,10 @@ pub const LEAN_TYPE: lean_status = 110;
 pub const LEAN_TEMPLATE: lean_status = 120;
 /// The context cannot hold what was asked for (numbers `needed`, `available`); nothing was changed.
 pub const LEAN_CONTEXT_OVERFLOW: lean_status = 130;
-/// The token budget cannot hold even the smallest value of the type (number `needed`).
+/// The token budget cannot hold even the shortest value of the type (number `needed`).
 pub const LEAN_BUDGET_TOO_SMALL: lean_status = 131;
-/// The token budget ran out inside a value (string `partial`, number `tokens`).
+/// Reserved: never returned. A value is steered to its end within the budget, or `LEAN_BUDGET_TOO_SMALL` says so
+/// before it begins.
 pub const LEAN_TRUNCATED: lean_status = 132;
 /// The model cannot be read (strings `path`, `reason`).
 pub const LEAN_MODEL_IO: lean_status = 200;
@@ -124,7 +125,6 @@ mod tests {
             (Error::Template { reason: s() }, LEAN_TEMPLATE),
             (Error::ContextOverflow { needed: 2, available: 1 }, LEAN_CONTEXT_OVERFLOW),
             (Error::BudgetTooSmall { needed: 2 }, LEAN_BUDGET_TOO_SMALL),
-            (Error::Truncated { partial: s(), tokens: 1 }, LEAN_TRUNCATED),
             (Error::ModelIo { path: s(), reason: s() }, LEAN_MODEL_IO),
             (Error::BadModel { what: s(), reason: s() }, LEAN_BAD_MODEL),
             (Error::UnsupportedModel { what: s(), reason: s() }, LEAN_UNSUPPORTED_MODEL),

@@ -98,7 +98,6 @@ fn detail(e: &Error) -> Option<Value> {
         }
         Error::ContextOverflow { needed, available } => json!({ "needed": needed, "available": available }),
         Error::BudgetTooSmall { needed } => json!({ "needed": needed }),
-        Error::Truncated { partial, tokens } => json!({ "partial": partial, "tokens": tokens }),
         Error::Incompatible { what, expected, found } => {
             json!({ "what": what, "expected": expected, "found": found })
         }

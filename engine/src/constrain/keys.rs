@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 /// Where a text of compact, valid JSON stands, and the keys of the objects that are open there.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Keys {
     position: Position,
     /// Open objects (their keys so far) and arrays (none).

@@ -9,7 +9,8 @@ use llguidance::api::StopReason;
 use llguidance::toktrie::SimpleVob;
 
 /// Follows one value through the grammar of its type. Its state is the type and the tokens so far: consuming
-/// the same tokens again restores it.
+/// the same tokens again restores it. A clone goes its own way, but shares what the lexer has worked out.
+#[derive(Clone)]
 pub struct Matcher {
     inner: llguidance::Matcher,
     vocabulary: Vocabulary,
@@ -171,6 +172,45 @@ impl Matcher {
             mask.words[id as usize / 32] &= !(1 << (id % 32));
         }
         Ok(mask.words.iter().all(|w| *w == 0))
+    }
+
+    /// Tokens of a text that completes the value from here: those that are forced anyway, and the longest that
+    /// fit.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the text does not complete the value; as [`Matcher::mask`].
+    pub(super) fn path(&self, mut text: &[u8]) -> Result<Vec<u32>> {
+        let no_way = || Error::Internal("the shortest completion is not one".into());
+        let (mut ahead, mut path) = (self.clone(), Vec::new());
+        while !text.is_empty() {
+            let mut ids = ahead.forced()?;
+            if ids.is_empty() {
+                ids.push(ahead.consume_longest(text)?.ok_or_else(no_way)?);
+            } else {
+                ids.iter().try_for_each(|&id| ahead.consume(id))?;
+            }
+            for id in ids {
+                text = text.strip_prefix(self.vocabulary.bytes(id)).ok_or_else(no_way)?;
+                path.push(id);
+            }
+        }
+        match ahead.is_accepting()? {
+            true => Ok(path),
+            false => Err(no_way()),
+        }
+    }
+
+    /// The longest token that a text begins with and that may come here.
+    fn consume_longest(&mut self, text: &[u8]) -> Result<Option<u32>> {
+        for len in (1..=self.vocabulary.longest_prefix(text)).rev() {
+            let Some(id) = self.vocabulary.id(&text[..len]) else { continue };
+            match self.consume(id) {
+                Ok(()) => return Ok(Some(id)),
+                Err(Error::InvalidArgument { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(None)
     }
 
     /// A stop is the end of the value, or a failure.

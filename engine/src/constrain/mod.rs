@@ -27,22 +27,26 @@ mod pointer;
 mod read;
 mod read_kinds;
 mod rules;
+mod shortest;
 mod strict;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
 
 pub use matcher::Matcher;
+pub(crate) use shortest::Steer;
 pub use vocabulary::Vocabulary;
 
 use crate::error::{Error, Result};
 use check::Checker;
 use emit::Emitted;
 use llguidance::derivre::RegexAst;
+use lower::Low;
 use pattern::Pattern;
 use serde_json::{json, Value};
+use shortest::Shortest;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Alternatives of a choice.
 const MAX_CHOICES: usize = 20_000;
@@ -59,6 +63,15 @@ struct TypeInner {
     warnings: Vec<String>,
     emitted: Emitted,
     checker: Checker,
+    generated: Generated,
+    /// Made when a value is first generated.
+    shortest: OnceLock<Result<Shortest>>,
+}
+
+/// What values are made of.
+enum Generated {
+    Json(Vec<Low>),
+    Text(RegexAst),
 }
 
 /// What a type was made from; a checkpoint stores this and compiles it again.
@@ -99,7 +112,7 @@ impl Type {
     /// [`Error::Type`] for malformed types and for those that cannot be enforced exactly: the JSON pointer or
     /// the character, the keyword, and the reason.
     pub fn from_source(source: TypeSource) -> Result<Self> {
-        let (schema, warnings, emitted, checker) = match &source {
+        let Compiled { schema, warnings, emitted, checker, generated } = match &source {
             TypeSource::Expr(expr) => compile(expr::to_schema(expr)?)?,
             TypeSource::Schema(schema) => compile(schema.clone())?,
             TypeSource::Text { max_chars } => {
@@ -108,8 +121,7 @@ impl Type {
                     Some(n) => json!({ "type": "string", "maxLength": n }),
                     None => json!({ "type": "string" }),
                 };
-                let emitted = emit::emit_text(algebra::length_language(0, max))?;
-                (schema, Vec::new(), emitted, Checker::Text { max_chars: max })
+                Compiled::text(schema, algebra::length_language(0, max), Checker::Text { max_chars: max })?
             }
             TypeSource::Regex(source) => {
                 let pattern = Pattern::whole(source)
@@ -120,11 +132,12 @@ impl Type {
                     None => return Err(Error::ty("character 1", "regex", "it is too complex")),
                 }
                 let schema = json!({ "type": "string", "pattern": format!("^(?:{source})$") });
-                (schema, Vec::new(), emit::emit_text(pattern.ast().clone())?, Checker::Regex(pattern))
+                Compiled::text(schema, pattern.ast().clone(), Checker::Regex(pattern))?
             }
             TypeSource::Choice(list) => choice(list)?,
         };
-        Ok(Type(Arc::new(TypeInner { source, schema, warnings, emitted, checker })))
+        let shortest = OnceLock::new();
+        Ok(Type(Arc::new(TypeInner { source, schema, warnings, emitted, checker, generated, shortest })))
     }
 
     /// From the text of a type expression: JSON, or a bare leaf such as `string < 64`.
@@ -207,6 +220,15 @@ impl Type {
         &self.0.warnings
     }
 
+    /// The ways to finish a value.
+    fn shortest(&self) -> Result<&Shortest> {
+        let make = || match &self.0.generated {
+            Generated::Json(lows) => Shortest::of(lows),
+            Generated::Text(ast) => Shortest::of_text(ast),
+        };
+        self.0.shortest.get_or_init(make).as_ref().map_err(Error::clone)
+    }
+
     /// Parses and validates a finished text, independently of the matcher. A text type's value is a string.
     ///
     /// # Errors
@@ -217,13 +239,27 @@ impl Type {
     }
 }
 
-type Compiled = (Value, Vec<String>, Emitted, Checker);
+struct Compiled {
+    schema: Value,
+    warnings: Vec<String>,
+    emitted: Emitted,
+    checker: Checker,
+    generated: Generated,
+}
+
+impl Compiled {
+    fn text(schema: Value, ast: RegexAst, checker: Checker) -> Result<Self> {
+        let emitted = emit::emit_text(ast.clone())?;
+        Ok(Compiled { schema, warnings: Vec::new(), emitted, checker, generated: Generated::Text(ast) })
+    }
+}
 
 fn compile(schema: Value) -> Result<Compiled> {
     let graph = read::read(&schema)?;
     let checker = Checker::for_schema(&schema)?;
-    let emitted = emit::emit(&lower::lower(&graph)?)?;
-    Ok((schema, graph.warnings, emitted, checker))
+    let lows = lower::lower(&graph)?;
+    let emitted = emit::emit(&lows)?;
+    Ok(Compiled { schema, warnings: graph.warnings, emitted, checker, generated: Generated::Json(lows) })
 }
 
 fn choice(list: &[String]) -> Result<Compiled> {
@@ -243,7 +279,7 @@ fn choice(list: &[String]) -> Result<Compiled> {
     }
     let ast = RegexAst::Or(distinct.iter().map(|s| RegexAst::Literal(s.clone())).collect());
     let schema = json!({ "type": "string", "enum": distinct });
-    Ok((schema, Vec::new(), emit::emit_text(ast)?, Checker::Choice(distinct)))
+    Compiled::text(schema, ast, Checker::Choice(distinct))
 }
 
 /// A string as JSON text.

@@ -127,6 +127,16 @@ impl Vocabulary {
         self.0.factory.tok_env().tok_trie().token(id)
     }
 
+    /// Bytes of the longest token that a text begins with; 0 if there is none.
+    pub(super) fn longest_prefix(&self, text: &[u8]) -> usize {
+        self.0.factory.tok_env().tok_trie().prefix_token_id(text).1
+    }
+
+    /// The token of exactly these bytes.
+    pub(super) fn id(&self, bytes: &[u8]) -> Option<u32> {
+        self.0.factory.tok_env().tok_trie().token_id(bytes)
+    }
+
     pub(super) fn factory(&self) -> &ParserFactory {
         &self.0.factory
     }

@@ -5,6 +5,7 @@ mod prefill;
 mod random;
 mod request;
 mod run;
+mod steer;
 mod text;
 
 pub(crate) use branch::Branch;
@@ -22,7 +23,7 @@ pub enum Finish {
     Complete,
     /// A stop string was met (plain text only); it is not part of the text.
     Stop,
-    /// The token budget was reached (plain text only: any other value that is cut off is an error).
+    /// The token budget was reached (plain text only: any other value is steered to its end in time).
     Length,
 }
 
@@ -55,7 +56,7 @@ pub enum Event {
         /// Text that became complete with it: whole UTF-8 characters, possibly none. Text that may turn out
         /// to be the start of a stop string is held back.
         text: String,
-        /// The type allowed nothing else, so no logits were looked at.
+        /// The type allowed nothing else, so no logits were looked at; or the rest of the budget did not.
         forced: bool,
     },
     /// Text that was held back and became final without a further token; only at the end.
@@ -74,7 +75,7 @@ pub struct Usage {
     pub reused_tokens: usize,
     /// Tokens chosen from logits.
     pub sampled_tokens: usize,
-    /// Tokens that the type forced.
+    /// Tokens that the type forced, or the rest of the budget.
     pub forced_tokens: usize,
     /// Passes over the weights that this generation took part in.
     pub passes: usize,

@@ -6,7 +6,7 @@ use super::request::{Request, RequestOptions};
 use super::text::TextStream;
 use super::{Event, Finish, Output, Usage};
 use crate::backend::{Logits, Mask, Selection};
-use crate::constrain::{Matcher, Type, TypeSource};
+use crate::constrain::{Matcher, Steer, Type, TypeSource};
 use crate::context::Sequence;
 use crate::error::{Error, Result};
 use crate::schedule::{Done, Job, Patience, Scheduler};
@@ -36,6 +36,9 @@ pub(crate) struct Resume {
     delivered: usize,
     /// Value tokens that were forced, by index.
     forced: Vec<usize>,
+    /// The completion that the budget had begun to require.
+    #[serde(default)]
+    plan: Vec<u32>,
     /// The value had ended; only its last events were still to be delivered.
     ended: Option<Ended>,
 }
@@ -78,10 +81,11 @@ impl Undelivered {
 /// A generation's owned state. The session is not touched until the run has finished.
 pub(crate) struct Run {
     pub seq: Sequence,
-    request: Request,
-    matcher: Option<Matcher>,
+    pub(super) request: Request,
+    pub(super) matcher: Option<Matcher>,
+    pub(super) steer: Option<Steer>,
     random: Random,
-    start: usize,
+    pub(super) start: usize,
     budget: usize,
     text: TextStream,
     forced: Vec<usize>,
@@ -124,8 +128,9 @@ impl Run {
         Self::check(&request, start, seq.capacity)?;
         let budget = budget(start, request.options.max_tokens, seq.capacity)?;
         let filled = leave_one_pending(&mut seq)?;
-        Ok(Run {
+        let mut run = Run {
             matcher: matcher(&request.ty)?,
+            steer: None,
             random: Random::new(request.options.seed),
             start,
             budget,
@@ -139,7 +144,10 @@ impl Run {
             began: Instant::now(),
             seq,
             request,
-        })
+        };
+        run.start_steering()?;
+        run.check_budget()?;
+        Ok(run)
     }
 
     /// Continues a value from a checkpoint: replays its tokens through a fresh matcher.
@@ -164,6 +172,7 @@ impl Run {
         let budget = budget(resume.start, request.options.max_tokens, seq.capacity)?;
         let mut run = Run {
             matcher: matcher(&request.ty)?,
+            steer: None,
             random: resume.random,
             start: resume.start,
             budget,
@@ -183,7 +192,7 @@ impl Run {
             request,
         };
         match resume.ended {
-            None => run.replay(deps)?,
+            None => run.replay(deps, resume.plan)?,
             Some(Ended { finish, text, undelivered }) => {
                 run.text.text = text;
                 run.events.extend(undelivered.into_iter().map(Undelivered::into_event));
@@ -194,11 +203,15 @@ impl Run {
     }
 
     /// Takes matcher and text to the end of the sequence; events that were not delivered are queued again.
-    fn replay(&mut self, deps: &RunDeps<'_>) -> Result<()> {
+    fn replay(&mut self, deps: &RunDeps<'_>, plan: Vec<u32>) -> Result<()> {
         let forced: HashSet<usize> = self.forced.iter().copied().collect();
+        self.start_steering()?;
         for (i, &id) in self.seq.tokens[self.start..].iter().enumerate() {
             if let Some(matcher) = &mut self.matcher {
                 matcher.consume(id)?;
+            }
+            if let Some(steer) = &mut self.steer {
+                steer.follow(id, deps.tokenizer.bytes(id))?;
             }
             self.text.push(deps.tokenizer.bytes(id));
             let text = self.text.take_final();
@@ -206,7 +219,10 @@ impl Run {
                 self.events.push_back(Event::Token { id, text, forced: forced.contains(&i) });
             }
         }
-        Ok(())
+        if let Some(steer) = &mut self.steer {
+            steer.resume_plan(plan);
+        }
+        self.check_budget()
     }
 
     /// What a checkpoint needs to continue this value.
@@ -219,6 +235,7 @@ impl Run {
             // A stop string takes tokens back whose events were delivered.
             delivered: self.delivered.min(self.seq.tokens.len() - self.start),
             forced: self.forced.clone(),
+            plan: self.steer.as_ref().map(|s| s.plan().to_vec()).unwrap_or_default(),
             ended: self.finish.map(|finish| Ended {
                 finish,
                 text: self.text.text.clone(),
@@ -302,8 +319,13 @@ impl Run {
             self.end(Finish::Complete);
             return Ok(());
         }
-        self.usage.sampled_tokens += 1;
-        self.accept(deps, id, false)
+        match self.steered(id, deps.tokenizer.bytes(id))? {
+            Some((id, forced)) => self.take(deps, id, forced),
+            None => {
+                self.end(Finish::Complete);
+                Ok(())
+            }
+        }
     }
 
     fn choose(&mut self, deps: &RunDeps<'_>, done: Done) -> Result<u32> {
@@ -335,16 +357,27 @@ impl Run {
             if self.finish.is_some() || self.remaining() == 0 {
                 return Ok(());
             }
-            self.forced.push(self.seq.tokens.len() - self.start);
-            self.usage.forced_tokens += 1;
-            self.accept(deps, id, true)?;
+            self.take(deps, id, true)?;
         }
         Ok(())
+    }
+
+    fn take(&mut self, deps: &RunDeps<'_>, id: u32, forced: bool) -> Result<()> {
+        if forced {
+            self.forced.push(self.seq.tokens.len() - self.start);
+            self.usage.forced_tokens += 1;
+        } else {
+            self.usage.sampled_tokens += 1;
+        }
+        self.accept(deps, id, forced)
     }
 
     fn accept(&mut self, deps: &RunDeps<'_>, id: u32, forced: bool) -> Result<()> {
         if let Some(matcher) = &mut self.matcher {
             matcher.consume(id)?;
+        }
+        if let Some(steer) = &mut self.steer {
+            steer.follow(id, deps.tokenizer.bytes(id))?;
         }
         self.seq.tokens.push(id);
         let stop = self.text.push(deps.tokenizer.bytes(id));
@@ -382,7 +415,7 @@ impl Run {
         Ok(done)
     }
 
-    /// At the end of the budget plain text is finished; any other value is complete or cut off.
+    /// At the end of the budget plain text is finished; any other value was steered to its end.
     fn end_if_spent(&mut self) -> Result<bool> {
         if self.remaining() > 0 {
             return Ok(false);
@@ -395,10 +428,7 @@ impl Run {
         match (plain, complete) {
             (true, _) => self.end(Finish::Length),
             (false, true) => self.end(Finish::Complete),
-            (false, false) => {
-                let tokens = self.seq.tokens.len() - self.start;
-                return Err(Error::Truncated { partial: self.text.text.clone(), tokens });
-            }
+            (false, false) => return Err(Error::Internal("the budget ran out inside a value".into())),
         }
         Ok(true)
     }
@@ -412,7 +442,7 @@ impl Run {
         self.finish = Some(finish);
     }
 
-    fn remaining(&self) -> usize {
+    pub(super) fn remaining(&self) -> usize {
         (self.start + self.budget).saturating_sub(self.seq.tokens.len())
     }
 

@@ -63,9 +63,7 @@ fn exit_code(error: &Error) -> u8 {
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::ContextOverflow { .. } => Some("shorten the prompt, lower --max-tokens, or raise --context"),
-        Error::Truncated { .. } => {
-            Some("raise --max-tokens, or bound the type (for example \"string < 64\")")
-        }
+        Error::BudgetTooSmall { .. } => Some("raise --max-tokens, or make the type smaller"),
         Error::Incompatible { .. } => {
             Some("the checkpoint was made by another model or backend; see --restore")
         }

@@ -36,7 +36,11 @@ impl Value {
         if stop.is_none() {
             checked.check(text)?;
         }
-        Ok(Self { ty, budget, finish: finish.into(), pieces: pieces(text), made: 0 })
+        let value = Self { ty, budget, finish: finish.into(), pieces: pieces(text), made: 0 };
+        if !value.is_text() && value.pieces.len() > budget {
+            return Err(Error::BudgetTooSmall { needed: value.pieces.len() });
+        }
+        Ok(value)
     }
 
     pub fn is_sound(&self) -> bool {
@@ -113,9 +117,6 @@ impl Generation for EchoGeneration {
             return Ok(None);
         };
         if self.value.made >= self.value.budget {
-            if !self.value.is_text() {
-                return Err(Error::Truncated { partial: self.value.text(), tokens: self.value.made });
-            }
             self.finish = Some("length".into());
             return Ok(None);
         }

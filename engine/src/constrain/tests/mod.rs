@@ -1,5 +1,6 @@
 //! What types promise, tried on a small vocabulary of bytes and multi-byte tokens.
 
+mod budgets;
 mod expressions;
 mod hostile;
 mod masks;

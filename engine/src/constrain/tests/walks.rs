@@ -49,7 +49,7 @@ pub(crate) fn walk(
     Ok(Walk::Truncated)
 }
 
-fn schemas() -> Vec<(&'static str, Value)> {
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let text = include_str!("schemas.json");
     let Value::Object(map) = serde_json::from_str(text).expect("schemas.json") else {
         panic!("an object of schemas")

@@ -1,0 +1,145 @@
+//! The shortest way to finish a value, from every place in it: what a generation falls back to when its budget
+//! runs low.
+//!
+//! The matcher knows what may come next, but not how far the end is. So the text is followed a second time,
+//! through the same generated values that the grammar is made of, and from there the shortest rest is written.
+//! Lengths are counted in bytes, of which a token has at least one; [`Matcher::path`] finds the tokens.
+
+mod scalar;
+mod shape;
+mod walk;
+
+use super::lower::Low;
+use super::matcher::Matcher;
+use super::Type;
+use crate::error::Result;
+use llguidance::derivre::RegexAst;
+use scalar::Scalar;
+use shape::Shapes;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use walk::Walk;
+
+/// Values that nest deeper are refused when they are checked.
+const MAX_DEPTH: usize = 127;
+
+/// Shapes of a type, and the automata of its scalars, which grow as they are used.
+pub(super) struct Shortest {
+    shapes: Shapes,
+    scalars: Mutex<Vec<Scalar>>,
+}
+
+impl Shortest {
+    pub fn of(defs: &[Low]) -> Result<Self> {
+        let (shapes, scalars) = Shapes::of(defs)?;
+        Ok(Shortest { shapes, scalars: Mutex::new(scalars) })
+    }
+
+    pub fn of_text(ast: &RegexAst) -> Result<Self> {
+        let (shapes, scalars) = Shapes::of_text(ast)?;
+        Ok(Shortest { shapes, scalars: Mutex::new(scalars) })
+    }
+
+    fn scalars(&self) -> MutexGuard<'_, Vec<Scalar>> {
+        // An automaton is consistent between its steps.
+        self.scalars.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a value completable within a budget of tokens.
+pub(crate) struct Steer {
+    ty: Type,
+    walk: Walk,
+    /// The rest of a completion in tokens, if one had to be looked for and nothing else was chosen since.
+    plan: Vec<u32>,
+}
+
+impl Steer {
+    /// At the start of a value.
+    ///
+    /// # Errors
+    /// [`crate::Error::Type`] for a pattern that is too complex.
+    pub fn new(ty: &Type) -> Result<Self> {
+        let shortest = ty.shortest()?;
+        let walk = Walk::new(&shortest.shapes, &mut shortest.scalars());
+        Ok(Steer { ty: ty.clone(), walk, plan: Vec::new() })
+    }
+
+    /// Follows a token that is part of the value.
+    pub fn follow(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
+        if self.plan.first() == Some(&id) {
+            self.plan.remove(0);
+        } else {
+            self.plan.clear();
+        }
+        let shortest = self.ty.shortest()?;
+        self.walk.advance(&shortest.shapes, &mut shortest.scalars(), bytes);
+        Ok(())
+    }
+
+    /// Tokens that complete the value from here; at most `bound` if a way of at most so many bytes exists.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] if there is none.
+    pub fn needed(&self, matcher: &Matcher, bound: usize) -> Result<usize> {
+        match self.completion()? {
+            Some((rest, _)) if rest.len() <= bound => Ok(rest.len()),
+            Some((rest, _)) => Ok(matcher.path(&rest)?.len()),
+            None => Err(no_way()),
+        }
+    }
+
+    /// Whether the value can still be completed in `left` more tokens after this one. If not, the token must
+    /// not be taken, and [`Steer::fallback`] is.
+    pub fn admits(&mut self, id: u32, bytes: &[u8], matcher: &Matcher, left: usize) -> Result<bool> {
+        let ty = self.ty.clone();
+        let shortest = ty.shortest()?;
+        let mark = self.walk.mark();
+        let goes_on = self.walk.advance(&shortest.shapes, &mut shortest.scalars(), bytes);
+        let rest = if goes_on { self.completion()? } else { None };
+        self.walk.back(mark);
+        let Some((rest, depth)) = rest else { return Ok(false) };
+        if depth > MAX_DEPTH && !ty.is_text() {
+            return Ok(false);
+        }
+        if rest.len() <= left {
+            return Ok(true);
+        }
+        let mut ahead = matcher.clone();
+        ahead.consume(id)?;
+        let path = ahead.path(&rest)?;
+        let fits = path.len() <= left;
+        if fits {
+            self.plan = [&[id], path.as_slice()].concat();
+        }
+        Ok(fits)
+    }
+
+    /// The next token of the shortest completion; `None` if the value is complete as it is.
+    pub fn fallback(&mut self, matcher: &Matcher) -> Result<Option<u32>> {
+        if self.plan.is_empty() {
+            let (rest, _) = self.completion()?.ok_or_else(no_way)?;
+            self.plan = matcher.path(&rest)?;
+        }
+        Ok(self.plan.first().copied())
+    }
+
+    /// What a checkpoint keeps, besides the tokens: another completion of the same length may need more tokens.
+    pub fn plan(&self) -> &[u32] {
+        &self.plan
+    }
+
+    /// Takes up a plan from a checkpoint.
+    pub fn resume_plan(&mut self, plan: Vec<u32>) {
+        self.plan = plan;
+    }
+
+    fn completion(&self) -> Result<Option<(Vec<u8>, usize)>> {
+        let shortest = self.ty.shortest()?;
+        let completion = self.walk.completion(&shortest.shapes, &mut shortest.scalars());
+        Ok(completion)
+    }
+}
+
+fn no_way() -> crate::error::Error {
+    crate::error::Error::Internal("no way was found to complete the value".into())
+}
