@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lean_engine::{BackendChoice, Error, Restore};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -240,8 +240,11 @@ pub struct TypeArgs {
 #[derive(Args)]
 pub struct InspectArgs {
     /// The GGUF file
-    #[arg(value_name = "FILE")]
-    pub model: PathBuf,
+    #[arg(value_name = "FILE", env = "LEAN_MODEL", required_unless_present = "model")]
+    pub file: Option<PathBuf>,
+    /// The GGUF file, as the other commands take it
+    #[arg(short, long, value_name = "FILE", hide = true)]
+    pub model: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -272,15 +275,25 @@ pub struct VerifyArgs {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  lean bench smollm2.gguf\n  lean bench smollm2.gguf --threads 1 --json")]
 pub struct BenchArgs {
+    /// The GGUF file
+    #[arg(value_name = "FILE", env = "LEAN_MODEL", required_unless_present = "model")]
+    pub file: Option<PathBuf>,
+    /// The GGUF file, as the other commands take it
+    #[arg(short, long, value_name = "FILE", hide = true)]
+    pub model: Option<PathBuf>,
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub device: DeviceArgs,
     /// Tokens of the prefill
     #[arg(long, default_value_t = 512, value_name = "N")]
     pub prefill: usize,
     /// Tokens of the decode
     #[arg(long, default_value_t = 128, value_name = "N")]
     pub decode: usize,
+    /// Tokens of the prefill that is cancelled in its middle; 0 leaves it out
+    #[arg(long, default_value_t = 1500, value_name = "N")]
+    pub cancel: usize,
     /// Repetitions; medians are printed
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub runs: usize,
@@ -289,8 +302,14 @@ pub struct BenchArgs {
     pub json: bool,
 }
 
+/// The model that was named in either of two ways; the parser demands one. What is typed as `--model` wins over the
+/// environment, which fills the other.
+pub fn named<'a>(file: &'a Option<PathBuf>, model: &'a Option<PathBuf>) -> Result<&'a Path, Error> {
+    model.as_deref().or(file.as_deref()).ok_or_else(|| Error::invalid("FILE", "name a GGUF file"))
+}
+
 /// Reads a file that the user named.
-pub fn read_text(path: &std::path::Path) -> Result<String, Error> {
+pub fn read_text(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path)
         .map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })
 }

@@ -1,16 +1,16 @@
 //! `lean bench`: prefill and decode speed, load time and peak memory.
 
-use crate::args::BenchArgs;
+use crate::args::{named, BenchArgs};
 use crate::loading;
 use crate::table::{self, megabytes};
-use lean_engine::{Block, Error, Model, Result, SessionOptions};
+use lean_engine::{Block, CancelToken, Error, Model, Result, SessionOptions};
 use serde_json::json;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let start = Instant::now();
-    let model = loading::load(&args.model.model, &args.model.device)?;
+    let model = loading::load(named(&args.file, &args.model)?, &args.device)?;
     let load_seconds = start.elapsed().as_secs_f64();
     let tokens = args.prefill.saturating_add(args.decode);
     if args.prefill < 1 || args.decode < 1 || args.runs < 1 || tokens > model.info().context_length {
@@ -23,6 +23,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let prefill = median(runs.iter().map(|r| r.0).collect());
     let decode = median(runs.iter().map(|r| r.1).collect());
     let peak = peak_memory();
+    let cancel = cancel_seconds(&model, args)?;
     let info = model.info();
     if args.json {
         let line = json!({
@@ -31,27 +32,30 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "prefill_tokens": args.prefill, "prefill_tokens_per_second": prefill,
             "decode_tokens": args.decode, "decode_tokens_per_second": decode,
             "peak_memory_bytes": peak, "runs": args.runs,
+            "cancelled_prefill_tokens": args.cancel, "cancel_seconds_worst": cancel,
         });
         println!("{line}");
         return Ok(ExitCode::SUCCESS);
     }
     println!("{} ({}) on {}, {}", info.name, megabytes(info.file_bytes), info.device, info.exactness_class);
     let row = |a: &str, b: String| vec![a.to_string(), b];
-    table::print(&[
+    let mut rows = vec![
         row("measure", format!("median of {}", args.runs)),
         row(&format!("prefill {}", args.prefill), format!("{prefill:.1} tokens/s")),
         row(&format!("decode {}", args.decode), format!("{decode:.1} tokens/s")),
         row("load", format!("{load_seconds:.2} s")),
         row("peak memory", peak.map_or("not known here".into(), megabytes)),
-    ]);
+    ];
+    if let Some(worst) = cancel {
+        rows.push(row(&format!("cancel a prefill of {}", args.cancel), format!("{:.1} ms at worst", worst * 1e3)));
+    }
+    table::print(&rows);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Tokens per second of one prefill and of the decode that follows it.
 fn measure(model: &Model, args: &BenchArgs) -> Result<(f64, f64)> {
-    let vocab = model.info().vocab_size as u64;
-    // Any ids will do; the same ones every time, spread over the vocabulary.
-    let ids: Vec<u32> = (0..args.prefill as u64).map(|i| ((i * 7919 + 13) % vocab) as u32).collect();
+    let ids = ids(model, args.prefill);
     let (last, context) = ids.split_last().ok_or_else(|| Error::invalid("--prefill", "at least 1"))?;
     let mut session = model.session(SessionOptions::default())?;
     let start = Instant::now();
@@ -65,6 +69,41 @@ fn measure(model: &Model, args: &BenchArgs) -> Result<(f64, f64)> {
         logits = session.forward(&[argmax(&logits)])?;
     }
     Ok((prefill, args.decode as f64 / start.elapsed().as_secs_f64()))
+}
+
+/// The longest time from a cancellation to the return of the prefill that it stops, in seconds; each run cancels at
+/// another moment. `None` where no such prefill was asked for, or the context is too small for it.
+fn cancel_seconds(model: &Model, args: &BenchArgs) -> Result<Option<f64>> {
+    if args.cancel < 1 || args.cancel > model.info().context_length {
+        return Ok(None);
+    }
+    let context = [Block::Tokens(ids(model, args.cancel))];
+    let mut worst = 0f64;
+    for run in 0..args.runs.max(8) {
+        let mut session = model.session(SessionOptions::default())?;
+        let token = CancelToken::new();
+        let from_elsewhere = token.clone();
+        let delay = Duration::from_millis(20 + 37 * run as u64);
+        let cancelled_at = std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            from_elsewhere.cancel();
+            Instant::now()
+        });
+        let result = session.append_with(&context, &token, |_, _| {});
+        let end = Instant::now();
+        let at = cancelled_at.join().map_err(|_| Error::invalid("--cancel", "the thread that cancels died"))?;
+        // A prefill that was done before counts for nothing.
+        if matches!(result, Err(Error::Cancelled)) {
+            worst = worst.max(end.saturating_duration_since(at).as_secs_f64());
+        }
+    }
+    Ok(Some(worst))
+}
+
+/// Any ids will do; the same ones every time, spread over the vocabulary.
+fn ids(model: &Model, count: usize) -> Vec<u32> {
+    let vocab = model.info().vocab_size as u64;
+    (0..count as u64).map(|i| ((i * 7919 + 13) % vocab) as u32).collect()
 }
 
 /// The id of the largest logit, the lowest among equals.

@@ -1,6 +1,6 @@
 //! `lean inspect`: metadata, tensor table and the memory that a model needs.
 
-use crate::args::InspectArgs;
+use crate::args::{named, InspectArgs};
 use crate::table::{self, megabytes};
 use lean_engine::gguf::{Gguf, TensorInfo, Value};
 use lean_engine::{ModelPlan, Result};
@@ -11,14 +11,15 @@ use std::process::ExitCode;
 const SHOWN_CHARS: usize = 60;
 
 pub fn run(args: &InspectArgs) -> Result<ExitCode> {
-    let gguf = Gguf::open(&args.model, false)?;
+    let path = named(&args.file, &args.model)?;
+    let gguf = Gguf::open(path, false)?;
     // A model that cannot be run can still be looked at.
     let plan = ModelPlan::new(&gguf);
     if args.json {
         println!("{}", as_json(&gguf, &plan));
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{}: GGUF version {}, {}\n", args.model.display(), gguf.version, megabytes(gguf.file_bytes));
+    println!("{}: GGUF version {}, {}\n", path.display(), gguf.version, megabytes(gguf.file_bytes));
     let pairs = gguf.metadata.pairs.iter().map(|(key, value)| vec![shown(key), short(value)]);
     table::print(&std::iter::once(vec!["key".into(), "value".into()]).chain(pairs).collect::<Vec<_>>());
     println!();
