@@ -20,7 +20,7 @@ pub use backend::SamplerParams;
 pub use cancel::CancelToken;
 pub use chat::Chat;
 pub use constrain::{Type, TypeSource};
-pub use context::{files, Block, Checkpoint, CheckpointInfo, Restore, Restored};
+pub use context::{files, Block, Checkpoint, CheckpointFile, CheckpointInfo, Restore, Restored, SaveOptions};
 pub use error::{Error, Result};
 pub use facade::{
     BackendChoice, BranchRequest, Context, Generation, LoadOptions, Model, ModelInfo, ModelPlan, Session,

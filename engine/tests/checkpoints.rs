@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{load, load_with, sampled, session, Rng, LFM2, LLAMA};
+use common::{fixture, load, load_with, sampled, session, Rng, LFM2, LLAMA};
 use lean_engine::{
-    Block, CancelToken, Checkpoint, Error, Event, LoadOptions, Model, Restore, Restored, Session,
+    Block, CancelToken, Checkpoint, Error, Event, LoadOptions, Model, Restore, Restored, SaveOptions, Session,
 };
 
 const TYPE: &str = r#"{"id": "number.integer", "name": "string < 24", "kind": "'bug' | 'feature'", "tags": "(string < 8)[] <= 3"}"#;
@@ -156,6 +156,104 @@ fn the_file_is_little_larger_than_the_state() {
     let bytes = cp.to_bytes().unwrap().len() as u64;
     assert_eq!(info.state_bytes, 299 * model.info().state_bytes_per_token);
     assert!(bytes * 100 <= info.state_bytes * 105, "{bytes} bytes for {} of state", info.state_bytes);
+}
+
+/// The value's text and the next logits' bits from a checkpoint.
+fn continued(model: &Model, cp: &Checkpoint) -> (String, Vec<u32>) {
+    let all = rest(model.restore(cp, Restore::Exact).unwrap(), Vec::new(), false);
+    (all.1, all.2)
+}
+
+#[test]
+fn compressed_and_delta_bytes_continue_bit_for_bit() {
+    for name in [LLAMA, LFM2] {
+        let model = load(name);
+        let mut s = prepared(&model);
+        let more = " and what more there is to say of them, at length and with patience";
+        s.append(&[Block::text(&more.repeat(3))]).unwrap();
+        let parent = s.checkpoint().unwrap();
+        s.append(&[Block::text(" Now the part that only the child knows.")]).unwrap();
+        let child = s.checkpoint().unwrap();
+        let whole = child.to_bytes().unwrap();
+        let expected = continued(&model, &child);
+        for (compress, parent) in [(true, None), (false, Some(&parent)), (true, Some(&parent))] {
+            let bytes = child.to_bytes_with(&SaveOptions { compress, parent }).unwrap();
+            assert!(bytes.len() < whole.len(), "{name}: {} of {}", bytes.len(), whole.len());
+            let file = Checkpoint::inspect(&bytes).unwrap();
+            assert_eq!((file.version, file.compression.is_some()), (2, compress));
+            assert_eq!(file.parent_pages.is_some(), parent.is_some());
+            assert_eq!(file.info, child.info().unwrap());
+            let read = match parent {
+                Some(parent) => {
+                    assert!(matches!(Checkpoint::from_bytes(&bytes), Err(Error::Incompatible { .. })));
+                    // The parent may itself have been stored meanwhile.
+                    let stored = Checkpoint::from_bytes(&parent.to_bytes().unwrap()).unwrap();
+                    Checkpoint::from_delta(&bytes, &stored).unwrap()
+                }
+                None => Checkpoint::from_bytes(&bytes).unwrap(),
+            };
+            assert_eq!(continued(&model, &read), expected, "{name}, compress {compress}");
+        }
+        assert_eq!(Checkpoint::inspect(&whole).unwrap().version, 1, "what version 1 can say is version 1");
+    }
+}
+
+#[test]
+fn a_delta_needs_its_own_parent() {
+    let model = load(LLAMA);
+    let mut s = prepared(&model);
+    s.append(&[Block::text(&"Many words, so that whole pages are shared. ".repeat(4))]).unwrap();
+    let parent = s.checkpoint().unwrap();
+    s.append(&[Block::text(" Child.")]).unwrap();
+    let bytes = s
+        .checkpoint()
+        .unwrap()
+        .to_bytes_with(&SaveOptions { compress: false, parent: Some(&parent) })
+        .unwrap();
+    let mut other = session(&model);
+    other.append(&[Block::text(&"Other words that fill as many pages or more. ".repeat(6))]).unwrap();
+    for stranger in [other.checkpoint().unwrap(), prepared(&model).checkpoint().unwrap()] {
+        match Checkpoint::from_delta(&bytes, &stranger) {
+            Err(Error::Incompatible { what, .. }) => assert_eq!(what, "parent of the delta"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let foreign = prepared(&load(LFM2)).checkpoint().unwrap();
+    assert!(matches!(Checkpoint::from_delta(&bytes, &foreign), Err(Error::Incompatible { .. })));
+    let saved = prepared(&model).checkpoint().unwrap();
+    let options = SaveOptions { compress: false, parent: Some(&foreign) };
+    assert!(matches!(saved.to_bytes_with(&options), Err(Error::Incompatible { .. })));
+    let mut rng = Rng(7);
+    for _ in 0..200 {
+        let mut damaged = bytes.clone();
+        let (at, bit) = (rng.below(bytes.len()), rng.below(8));
+        damaged[at] ^= 1 << bit;
+        assert!(Checkpoint::from_delta(&damaged, &parent).is_err(), "bit {bit} of byte {at}");
+    }
+}
+
+/// What version 1 wrote stays readable for good: the files are never made again, only added to.
+#[test]
+fn files_of_version_1_are_read_and_continue() {
+    let folder = fixture("../checkpoints");
+    for name in [LLAMA, LFM2] {
+        let model = load_with(name, LoadOptions { portable: true, ..Default::default() });
+        let (file, text) = (folder.join(format!("{name}.v1.ckpt")), folder.join(format!("{name}.v1.txt")));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() && !file.exists() {
+            std::fs::create_dir_all(&folder).unwrap();
+            let mut s = prepared(&model);
+            let mut g = s.generate(&sampled(TYPE, 11)).unwrap();
+            (0..9).for_each(|_| drop(g.next().unwrap()));
+            g.checkpoint().unwrap().save(&file).unwrap();
+            std::fs::write(&text, g.finish().unwrap().text).unwrap();
+        }
+        let cp = Checkpoint::load(&file).unwrap();
+        assert!(cp.info().unwrap().in_value);
+        // A later kernel revision is another class; the state is then taken over, not refused.
+        let mut s = model.restore(&cp, Restore::Convert).unwrap();
+        let value = s.resume(CancelToken::new()).unwrap().finish().unwrap().text;
+        assert_eq!(value, std::fs::read_to_string(&text).unwrap(), "{name}");
+    }
 }
 
 #[test]

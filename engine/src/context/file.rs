@@ -2,17 +2,19 @@
 //!
 //! ```text
 //! magic    8 bytes  89 'L' 'E' 'A' 'N' 0D 0A 1A
-//! version  u32      1
+//! version  u32      1, or 2 where version 1 cannot say it: compressed state, or a delta
 //! sections u32
 //! then for each section:  tag [4]  length u64  xxh3-64 u64     (of the section's bytes)
 //! header   u64      xxh3-64 of everything above
 //! then the sections' bytes, in order, without gaps; the file ends with the last one
 //! ```
-//! All numbers are little-endian. Sections of version 1, each exactly once and in this order: `META`
+//! All numbers are little-endian. Sections, each exactly once and in this order: `META`
 //! (JSON), `TOKS` (u32 each), `KV  ` (float32: full pages as in memory, then the used rows of the last),
 //! `WIND` (float32: current convolution windows), `GENR` (JSON; empty outside a value).
 
-use super::checkpoint::{Checkpoint, Identity};
+use super::checkpoint::{Checkpoint, CheckpointInfo, Identity};
+use super::delta::{self, ParentPages};
+use super::pack;
 use crate::backend::{LayerState, StateImage, StateShape, PAGE_TOKENS};
 use crate::error::{try_zeroed, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -20,7 +22,10 @@ use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
 const MAGIC: [u8; 8] = *b"\x89LEAN\r\n\x1a";
-const VERSION: u32 = 1;
+/// The newest version that is read; the oldest that can say it is written.
+const VERSION: u32 = 2;
+/// Bytes of an element of the state.
+const ELEMENT: usize = 4;
 const TAGS: [[u8; 4]; 5] = [*b"META", *b"TOKS", *b"KV  ", *b"WIND", *b"GENR"];
 const TABLE_START: usize = 16;
 const ENTRY: usize = 20;
@@ -33,6 +38,10 @@ pub(super) struct Parts<'a> {
     pub capacity: usize,
     pub resume: Option<&'a [u8]>,
     pub image: &'a StateImage,
+    /// Whether the state may be compressed.
+    pub compress: bool,
+    /// The state of which only the difference is written.
+    pub parent: Option<&'a StateImage>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,6 +54,20 @@ struct Meta {
     page_tokens: u32,
     filled: u32,
     capacity: u64,
+    /// How the `KV  ` section is compressed, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    packed: Option<Packed>,
+    /// The pages that are the parent's and not in the `KV  ` section, of a delta.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<ParentPages>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Packed {
+    codec: String,
+    /// Bytes of an element, each of which has its own plane.
+    planes: u32,
 }
 
 /// Layers are written as (kind, a, b): 0 attention with heads and head size, 1 window with rows and channels.
@@ -118,50 +141,80 @@ fn used_runs(shape: &StateShape, rows: usize) -> Vec<std::ops::Range<usize>> {
 }
 
 pub(super) fn encode(parts: &Parts<'_>) -> Result<Vec<u8>> {
-    let (shape, image) = (&parts.identity.shape, parts.image);
+    let shape = &parts.identity.shape;
+    let parent =
+        parts.parent.map(|parent| delta::shared(parts.image, parent)).filter(|shared| shared.pages > 0);
+    let first = parent.as_ref().map_or(0, |shared| shared.pages as usize);
+    let whole =
+        kv_bytes(shape, parts.image.len).ok_or_else(|| Error::Internal("state size overflows".into()))?;
+    let raw_len = whole - first * shape.page_elems() * ELEMENT;
+    let packed = match parts.compress {
+        true => {
+            let mut raw = reserved(raw_len)?;
+            push_pages(&mut raw, shape, parts.image, first)?;
+            pack::pack(&raw, ELEMENT)?
+        }
+        false => None,
+    };
     let meta = Meta {
         fingerprint: parts.identity.fingerprint,
         exactness_class: parts.identity.exactness_class.clone(),
         layers: layers_of(shape),
         page_tokens: PAGE_TOKENS as u32,
-        filled: image.len as u32,
+        filled: parts.image.len as u32,
         capacity: parts.capacity as u64,
+        packed: packed.as_ref().map(|_| Packed { codec: pack::CODEC.into(), planes: ELEMENT as u32 }),
+        parent,
     };
-    let json = |e: serde_json::Error| Error::Internal(format!("checkpoint metadata: {e}"));
-    let meta = serde_json::to_vec(&meta).map_err(json)?;
+    let version = if meta.packed.is_some() || meta.parent.is_some() { VERSION } else { 1 };
+    let meta = serde_json::to_vec(&meta).map_err(|e| Error::Internal(format!("checkpoint metadata: {e}")))?;
     let resume = parts.resume.unwrap_or_default();
-    let kv = kv_bytes(shape, image.len).ok_or_else(|| Error::Internal("state size overflows".into()))?;
-    let lengths = [meta.len(), parts.tokens.len() * 4, kv, image.windows.len() * 4, resume.len()];
+    let kv = packed.as_ref().map_or(raw_len, Vec::len);
+    let lengths = [meta.len(), parts.tokens.len() * 4, kv, parts.image.windows.len() * ELEMENT, resume.len()];
 
     let total = HEADER + lengths.iter().sum::<usize>();
-    let mut out = Vec::new();
-    out.try_reserve_exact(total)
-        .map_err(|_| Error::OutOfMemory { wanted: total as u64, what: "checkpoint bytes".into() })?;
+    let mut out = reserved(total)?;
     out.resize(HEADER, 0);
     out.extend_from_slice(&meta);
     out.extend(parts.tokens.iter().flat_map(|t| t.to_le_bytes()));
-    for page in image.pages.iter().take(image.len / PAGE_TOKENS) {
-        push_floats(&mut out, page);
+    match packed {
+        Some(packed) => out.extend_from_slice(&packed),
+        None => push_pages(&mut out, shape, parts.image, first)?,
     }
-    if image.len % PAGE_TOKENS != 0 {
-        let page = image.pages.last().ok_or_else(|| Error::Internal("a page is missing".into()))?;
-        for run in used_runs(shape, image.len % PAGE_TOKENS) {
-            push_floats(&mut out, &page[run]);
-        }
-    }
-    push_floats(&mut out, &image.windows);
+    push_floats(&mut out, &parts.image.windows);
     out.extend_from_slice(resume);
     if out.len() != total {
         return Err(Error::Internal(format!("checkpoint has {} bytes, not {total}", out.len())));
     }
-    write_header(&mut out, &lengths);
+    write_header(&mut out, version, &lengths);
     Ok(out)
 }
 
-fn write_header(out: &mut [u8], lengths: &[usize; 5]) {
+fn reserved(bytes: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.try_reserve_exact(bytes)
+        .map_err(|_| Error::OutOfMemory { wanted: bytes as u64, what: "checkpoint bytes".into() })?;
+    Ok(out)
+}
+
+/// The pages from `first` on: whole ones, then the rows in use of the last.
+fn push_pages(out: &mut Vec<u8>, shape: &StateShape, image: &StateImage, first: usize) -> Result<()> {
+    for page in image.pages.iter().take(image.len / PAGE_TOKENS).skip(first) {
+        push_floats(out, page);
+    }
+    if image.len % PAGE_TOKENS != 0 {
+        let page = image.pages.last().ok_or_else(|| Error::Internal("a page is missing".into()))?;
+        for run in used_runs(shape, image.len % PAGE_TOKENS) {
+            push_floats(out, &page[run]);
+        }
+    }
+    Ok(())
+}
+
+fn write_header(out: &mut [u8], version: u32, lengths: &[usize; 5]) {
     let (header, body) = out.split_at_mut(HEADER);
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[12..16].copy_from_slice(&(TAGS.len() as u32).to_le_bytes());
     let mut at = 0;
     for (i, (tag, len)) in TAGS.iter().zip(lengths).enumerate() {
@@ -189,28 +242,31 @@ fn read_floats(to: &mut [f32], bytes: &[u8]) {
     }
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint> {
-    let [meta, tokens, kv, windows, resume] = sections(bytes)?;
-    let bad = |what: &str, reason: String| Error::bad_checkpoint(what, reason);
-    let meta: Meta = serde_json::from_slice(meta).map_err(|e| bad("META", e.to_string()))?;
-    if meta.page_tokens as usize != PAGE_TOKENS {
-        return Err(bad("META", format!("pages of {} tokens, not {PAGE_TOKENS}", meta.page_tokens)));
-    }
-    let shape =
-        shape_of(&meta.layers).ok_or_else(|| bad("META", "the state's shape is impossible".into()))?;
-    let filled = meta.filled as usize;
-    if tokens.len() % 4 != 0 || filled > tokens.len() / 4 {
-        return Err(bad("TOKS", format!("{} bytes for {filled} filled tokens", tokens.len())));
-    }
-    let wanted = kv_bytes(&shape, filled);
-    if wanted != Some(kv.len()) {
-        return Err(bad("KV", format!("{} bytes, expected {wanted:?}", kv.len())));
-    }
-    if shape.window_elems.checked_mul(4) != Some(windows.len()) {
-        return Err(bad("WIND", format!("{} bytes for {} elements", windows.len(), shape.window_elems)));
-    }
+/// The checkpoint in `bytes`; of a delta, with the pages of `parent`.
+pub(super) fn decode(bytes: &[u8], parent: Option<&StateImage>) -> Result<Checkpoint> {
+    let File { meta, shape, tokens, kv, windows, resume, .. } = read_file(bytes)?;
+    let shared = match (&meta.parent, parent) {
+        (None, _) => &[],
+        (Some(wanted), Some(parent)) => delta::take(wanted, parent)?,
+        (Some(_), None) => {
+            return Err(Error::Incompatible {
+                what: "checkpoint".into(),
+                expected: "a whole one".into(),
+                found: "a delta, which is read together with its parent".into(),
+            })
+        }
+    };
+    let unpacked;
+    let kv = match &meta.packed {
+        Some(packed) => {
+            let len = raw_kv_bytes(&meta, &shape).unwrap_or(usize::MAX);
+            unpacked = pack::unpack(kv, packed.planes as usize, len)?;
+            &unpacked
+        }
+        None => kv,
+    };
     let resume = (!resume.is_empty()).then(|| resume.to_vec());
-    let image = decode_image(&shape, filled, kv, windows)?;
+    let image = decode_image(&shape, meta.filled as usize, shared, kv, windows)?;
     let tokens = tokens.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     let identity = Identity { fingerprint: meta.fingerprint, exactness_class: meta.exactness_class, shape };
     Ok(Checkpoint::host(
@@ -222,12 +278,123 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Checkpoint> {
     ))
 }
 
-fn decode_image(shape: &StateShape, len: usize, kv: &[u8], windows: &[u8]) -> Result<StateImage> {
+/// A file whose checksums, lengths and numbers agree.
+struct File<'a> {
+    version: u32,
+    meta: Meta,
+    shape: StateShape,
+    tokens: &'a [u8],
+    kv: &'a [u8],
+    windows: &'a [u8],
+    resume: &'a [u8],
+}
+
+fn read_file(bytes: &[u8]) -> Result<File<'_>> {
+    let (version, [meta, tokens, kv, windows, resume]) = sections(bytes)?;
+    let bad = |what: &str, reason: String| Error::bad_checkpoint(what, reason);
+    let meta: Meta = serde_json::from_slice(meta).map_err(|e| bad("META", e.to_string()))?;
+    if meta.page_tokens as usize != PAGE_TOKENS {
+        return Err(bad("META", format!("pages of {} tokens, not {PAGE_TOKENS}", meta.page_tokens)));
+    }
+    let shape =
+        shape_of(&meta.layers).ok_or_else(|| bad("META", "the state's shape is impossible".into()))?;
+    let filled = meta.filled as usize;
+    if tokens.len() % 4 != 0 || filled > tokens.len() / 4 {
+        return Err(bad("TOKS", format!("{} bytes for {filled} filled tokens", tokens.len())));
+    }
+    let wanted = raw_kv_bytes(&meta, &shape);
+    match &meta.packed {
+        Some(packed) if packed.codec != pack::CODEC => {
+            return Err(bad("META", format!("compressed by {:?}, which is not known", packed.codec)))
+        }
+        Some(_) if wanted.is_none() => return Err(bad("META", "the state's size is impossible".into())),
+        Some(_) => {}
+        None if wanted != Some(kv.len()) => {
+            return Err(bad("KV", format!("{} bytes, expected {wanted:?}", kv.len())))
+        }
+        None => {}
+    }
+    if shape.window_elems.checked_mul(ELEMENT) != Some(windows.len()) {
+        return Err(bad("WIND", format!("{} bytes for {} elements", windows.len(), shape.window_elems)));
+    }
+    Ok(File { version, meta, shape, tokens, kv, windows, resume })
+}
+
+/// Bytes of the `KV  ` section before compression; `None` where the numbers are impossible.
+fn raw_kv_bytes(meta: &Meta, shape: &StateShape) -> Option<usize> {
+    let (filled, shared) = (meta.filled as usize, meta.parent.as_ref().map_or(0, |p| p.pages as usize));
+    let whole = kv_bytes(shape, filled)?;
+    let elements = shape.kv_elems.checked_add(shape.window_elems)?;
+    let theirs = shared.checked_mul(elements)?.checked_mul(ELEMENT)?;
+    (shared <= filled / PAGE_TOKENS).then(|| whole.checked_sub(theirs)).flatten()
+}
+
+/// What the bytes of a checkpoint say, without restoring them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckpointFile {
+    /// Of the format.
+    pub version: u32,
+    /// Bytes of the whole.
+    pub file_bytes: u64,
+    /// Bytes of the state as they are stored: compressed, without the parent's pages.
+    pub stored_state_bytes: u64,
+    /// How the state is compressed, if it is.
+    pub compression: Option<String>,
+    /// Whole pages that a delta takes from its parent.
+    pub parent_pages: Option<u32>,
+    /// Tokens in a page.
+    pub page_tokens: u32,
+    /// Layers with keys and values.
+    pub attention_layers: usize,
+    /// Layers with a convolution window.
+    pub window_layers: usize,
+    /// Tokens that the session may hold.
+    pub capacity: u64,
+    /// What the checkpoint says of itself.
+    #[serde(flatten)]
+    pub info: CheckpointInfo,
+}
+
+/// Checks every byte of a checkpoint and says what is in it; of a delta, without its parent.
+pub(super) fn inspect(bytes: &[u8]) -> Result<CheckpointFile> {
+    let file = read_file(bytes)?;
+    let attention = file.shape.layers.iter().filter(|l| matches!(l, LayerState::Kv { .. })).count();
+    Ok(CheckpointFile {
+        version: file.version,
+        file_bytes: bytes.len() as u64,
+        stored_state_bytes: (file.kv.len() + file.windows.len()) as u64,
+        compression: file.meta.packed.as_ref().map(|p| p.codec.clone()),
+        parent_pages: file.meta.parent.as_ref().map(|p| p.pages),
+        page_tokens: file.meta.page_tokens,
+        attention_layers: attention,
+        window_layers: file.shape.layers.len() - attention,
+        capacity: file.meta.capacity,
+        info: CheckpointInfo {
+            fingerprint: file.meta.fingerprint,
+            exactness_class: file.meta.exactness_class,
+            tokens: file.tokens.len() / 4,
+            filled: file.meta.filled as usize,
+            in_value: !file.resume.is_empty(),
+            state_bytes: state_bytes(&file.shape, file.meta.filled as usize),
+        },
+    })
+}
+
+fn decode_image(
+    shape: &StateShape,
+    len: usize,
+    shared: &[Arc<[f32]>],
+    kv: &[u8],
+    windows: &[u8],
+) -> Result<StateImage> {
     let page_elems = shape.page_elems();
-    let mut pages: Vec<Arc<[f32]>> = Vec::new();
-    let (full, partial) = kv.split_at(len / PAGE_TOKENS * page_elems * 4);
+    if shared.iter().any(|page| page.len() != page_elems) {
+        return Err(Error::bad_checkpoint("META", "its parent's pages have another size"));
+    }
+    let mut pages: Vec<Arc<[f32]>> = shared.to_vec();
+    let (full, partial) = kv.split_at((len / PAGE_TOKENS - shared.len()) * page_elems * ELEMENT);
     // Without a whole page nothing has bounded its size yet.
-    for bytes in full.chunks_exact(page_elems.saturating_mul(4).max(1)) {
+    for bytes in full.chunks_exact(page_elems.saturating_mul(ELEMENT).max(1)) {
         let mut page = try_zeroed(page_elems, "checkpoint page")?;
         read_floats(&mut page, bytes);
         pages.push(page.into());
@@ -236,7 +403,7 @@ fn decode_image(shape: &StateShape, len: usize, kv: &[u8], windows: &[u8]) -> Re
         let mut page: Vec<f32> = try_zeroed(page_elems, "checkpoint page")?;
         let mut rest = partial;
         for run in used_runs(shape, len % PAGE_TOKENS) {
-            let (bytes, after) = rest.split_at(run.len() * 4);
+            let (bytes, after) = rest.split_at(run.len() * ELEMENT);
             read_floats(&mut page[run], bytes);
             rest = after;
         }
@@ -248,7 +415,7 @@ fn decode_image(shape: &StateShape, len: usize, kv: &[u8], windows: &[u8]) -> Re
 }
 
 /// Splits and verifies the file: every byte is covered by the header's or a section's checksum.
-fn sections(bytes: &[u8]) -> Result<[&[u8]; 5]> {
+fn sections(bytes: &[u8]) -> Result<(u32, [&[u8]; 5])> {
     let bad = |what: &str, reason: String| Error::bad_checkpoint(what, reason);
     if bytes.len() < 8 || bytes[..8] != MAGIC {
         return Err(bad("magic", "this is not a lean checkpoint".into()));
@@ -257,11 +424,12 @@ fn sections(bytes: &[u8]) -> Result<[&[u8]; 5]> {
     if bytes.len() < HEADER {
         return Err(bad("header", format!("{} bytes, the header alone has {HEADER}", bytes.len())));
     }
-    if u32_at(8) != VERSION {
+    let version = u32_at(8);
+    if !(1..=VERSION).contains(&version) {
         return Err(Error::Incompatible {
             what: "checkpoint format version".into(),
-            expected: VERSION.to_string(),
-            found: u32_at(8).to_string(),
+            expected: format!("1 to {VERSION}"),
+            found: version.to_string(),
         });
     }
     let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
@@ -293,7 +461,7 @@ fn sections(bytes: &[u8]) -> Result<[&[u8]; 5]> {
     if !rest.is_empty() {
         return Err(bad("end", format!("{} bytes follow the last section", rest.len())));
     }
-    Ok(out)
+    Ok((version, out))
 }
 
 #[cfg(test)]
@@ -308,7 +476,7 @@ mod tests {
         let mut out = vec![0; HEADER];
         out.extend(meta.as_bytes());
         out.extend([0; 4]);
-        write_header(&mut out, &[meta.len(), 4, 0, 0, 0]);
+        write_header(&mut out, 1, &[meta.len(), 4, 0, 0, 0]);
         out
     }
 
@@ -324,12 +492,12 @@ mod tests {
             ("[[2,1,1]]".to_string(), 0),
             ("[]".to_string(), 2),
         ] {
-            match decode(&forged(&layers, filled)) {
+            match decode(&forged(&layers, filled), None) {
                 Err(Error::BadCheckpoint { .. }) => {}
                 other => panic!("{layers}: {other:?}"),
             }
         }
         // Without tokens no page is there, however large it would be.
-        assert!(decode(&forged(&format!("[[0,{half},{}]]", 1 << 26), 0)).is_ok());
+        assert!(decode(&forged(&format!("[[0,{half},{}]]", 1 << 26), 0), None).is_ok());
     }
 }

@@ -2,6 +2,7 @@
 
 mod block;
 mod checkpoint;
+mod delta;
 mod file;
 #[cfg(not(target_arch = "wasm32"))]
 #[path = "native.rs"]
@@ -9,10 +10,12 @@ pub mod files;
 #[cfg(target_arch = "wasm32")]
 #[path = "wasm.rs"]
 pub mod files;
+mod pack;
 mod sequence;
 
 pub use block::Block;
 pub(crate) use block::BlockEncoder;
 pub(crate) use checkpoint::Identity;
-pub use checkpoint::{Checkpoint, CheckpointInfo, Restore, Restored};
+pub use checkpoint::{Checkpoint, CheckpointInfo, Restore, Restored, SaveOptions};
+pub use file::CheckpointFile;
 pub(crate) use sequence::Sequence;

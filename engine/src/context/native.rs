@@ -10,29 +10,55 @@ fn io(path: &Path, e: &std::io::Error) -> Error {
     Error::Io { path: path.display().to_string(), reason: e.to_string() }
 }
 
-/// Writes beside `path`, flushes to the disk, then renames: readers and crashes see the old file or the new
-/// one, never a part. [`Error::Io`] names `path`.
+/// Written between two reports of progress.
+const CHUNK: usize = 4 << 20;
+
+/// Writes beside `path`, then renames: readers and dying processes leave the old file or the new one, never a part.
+/// An old file is replaced only once the new one is on the disk, so that a power cut cannot take both; where there
+/// is nothing to lose, nothing waits for the disk. [`Error::Io`] names `path`.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with_progress(path, bytes, &mut |_, _| {})
+}
+
+/// As [`write_atomically`]; `progress` hears the bytes done and their total.
+pub fn write_with_progress(path: &Path, bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     // Threads that write the same path at once each have a file of their own until they rename it.
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or_else(|| Error::invalid("path", "names no file"))?;
     let mut temporary = name.to_os_string();
     temporary.push(format!(".{}.{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
     let temporary = path.with_file_name(temporary);
-    let written = write_synced(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    let replaces = fs::symlink_metadata(path).is_ok();
+    let written =
+        write_new(&temporary, bytes, replaces, progress).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|e| {
         // The error is what matters; a leftover that cannot be removed either changes nothing.
         let _ = fs::remove_file(&temporary);
         io(path, &e)
     })?;
-    sync_folder(path);
+    if replaces {
+        sync_folder(path);
+    }
     Ok(())
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+fn write_new(
+    path: &Path,
+    bytes: &[u8],
+    sync: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> std::io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let mut done = 0;
+    for chunk in bytes.chunks(CHUNK) {
+        file.write_all(chunk)?;
+        done += chunk.len() as u64;
+        progress(done, bytes.len() as u64);
+    }
+    if sync {
+        file.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Makes the rename itself durable. Best effort: not every file system can, and the content is safe already.

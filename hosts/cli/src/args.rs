@@ -35,6 +35,8 @@ pub enum Command {
     Chat(ChatArgs),
     /// Print the JSON Schema of a type expression
     Type(TypeArgs),
+    /// Look into a checkpoint file, or check that it continues exactly
+    Checkpoint(crate::commands::checkpoint::CheckpointArgs),
     /// Show what is in a model file and the memory it needs
     Inspect(InspectArgs),
     /// Compare a model with a fixture made by transformers
@@ -199,6 +201,15 @@ pub struct GenerateArgs {
     /// Save the session after the value
     #[arg(long, value_name = "FILE")]
     pub save_checkpoint: Option<PathBuf>,
+    /// Compress the saved state (zstd)
+    #[arg(long, requires = "save_checkpoint")]
+    pub compress: bool,
+    /// Save only what differs from --checkpoint; --parent is then needed to read the file
+    #[arg(long, requires = "save_checkpoint", requires = "checkpoint")]
+    pub delta: bool,
+    /// The checkpoint that --checkpoint is a delta of
+    #[arg(long, value_name = "FILE", requires = "checkpoint")]
+    pub parent: Option<PathBuf>,
     /// Most tokens of context; the model's own length by default
     #[arg(long, value_name = "N")]
     pub context: Option<usize>,

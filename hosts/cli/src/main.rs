@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => commands::generate::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
         Command::Type(args) => commands::ty::run(&args),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bench(args) => commands::bench::run(&args),

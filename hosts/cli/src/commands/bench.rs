@@ -47,7 +47,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         row("peak memory", peak.map_or("not known here".into(), megabytes)),
     ];
     if let Some(worst) = cancel {
-        rows.push(row(&format!("cancel a prefill of {}", args.cancel), format!("{:.1} ms at worst", worst * 1e3)));
+        rows.push(row(
+            &format!("cancel a prefill of {}", args.cancel),
+            format!("{:.1} ms at worst", worst * 1e3),
+        ));
     }
     table::print(&rows);
     Ok(ExitCode::SUCCESS)
@@ -91,7 +94,8 @@ fn cancel_seconds(model: &Model, args: &BenchArgs) -> Result<Option<f64>> {
         });
         let result = session.append_with(&context, &token, |_, _| {});
         let end = Instant::now();
-        let at = cancelled_at.join().map_err(|_| Error::invalid("--cancel", "the thread that cancels died"))?;
+        let at =
+            cancelled_at.join().map_err(|_| Error::invalid("--cancel", "the thread that cancels died"))?;
         // A prefill that was done before counts for nothing.
         if matches!(result, Err(Error::Cancelled)) {
             worst = worst.max(end.saturating_duration_since(at).as_secs_f64());

@@ -3,15 +3,15 @@
 use crate::args::{read_text, GenerateArgs};
 use crate::{interrupt, loading};
 use lean_engine::{
-    Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, Session,
-    SessionOptions, Type,
+    Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, SaveOptions,
+    Session, SessionOptions, Type,
 };
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     let ty = requested_type(args)?;
-    let checkpoint = args.checkpoint.as_ref().map(Checkpoint::load).transpose()?;
+    let checkpoint = stored(args)?;
     let prompt = prompt(args, checkpoint.is_some())?;
     let model = loading::load(&args.model.model, &args.model.device)?;
     let mut session = open(&model, args, checkpoint.as_ref())?;
@@ -37,9 +37,20 @@ pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     };
     print(args, &output, stream)?;
     if let Some(path) = &args.save_checkpoint {
-        session.checkpoint()?.save(path)?;
+        let parent = checkpoint.as_ref().filter(|_| args.delta);
+        let options = SaveOptions { compress: args.compress, parent };
+        session.checkpoint()?.save_with(path, &options, &mut |_, _| {})?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn stored(args: &GenerateArgs) -> Result<Option<Checkpoint>> {
+    let Some(path) = &args.checkpoint else { return Ok(None) };
+    let checkpoint = match &args.parent {
+        Some(parent) => Checkpoint::load_delta(path, &Checkpoint::load(parent)?)?,
+        None => Checkpoint::load(path)?,
+    };
+    Ok(Some(checkpoint))
 }
 
 fn requested_type(args: &GenerateArgs) -> Result<Type> {

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod chat;
+pub mod checkpoint;
 pub mod demo;
 pub mod generate;
 pub mod inspect;

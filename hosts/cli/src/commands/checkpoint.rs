@@ -1,0 +1,174 @@
+//! `lean checkpoint`: what is in a checkpoint file, and whether it continues exactly.
+
+use crate::args::DeviceArgs;
+use crate::loading;
+use crate::table::{self, megabytes};
+use clap::{Args, Subcommand};
+use lean_engine::{files, Checkpoint, CheckpointFile, Error, Model, Restore, Result};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  lean checkpoint inspect story.ckpt
+  lean checkpoint verify story.ckpt                       every checksum, nothing else
+  lean checkpoint verify story.ckpt -m smollm2.gguf       restores it, computes it again, compares all bits
+  lean checkpoint verify child.ckpt --parent story.ckpt   a delta together with its parent";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckpointArgs {
+    #[command(subcommand)]
+    command: CheckpointCommand,
+}
+
+#[derive(Subcommand)]
+enum CheckpointCommand {
+    /// Show what a checkpoint file holds
+    Inspect(InspectArgs),
+    /// Check a checkpoint file and, with its model, that it continues bit for bit
+    Verify(VerifyArgs),
+}
+
+#[derive(Args)]
+struct InspectArgs {
+    /// The checkpoint file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct VerifyArgs {
+    /// The checkpoint file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The checkpoint that the file is a delta of
+    #[arg(long, value_name = "FILE")]
+    parent: Option<PathBuf>,
+    /// The GGUF file that it belongs to
+    #[arg(short, long, env = "LEAN_MODEL", value_name = "FILE")]
+    model: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &CheckpointArgs) -> Result<ExitCode> {
+    match &args.command {
+        CheckpointCommand::Inspect(args) => inspect(args),
+        CheckpointCommand::Verify(args) => verify(args),
+    }
+}
+
+fn inspect(args: &InspectArgs) -> Result<ExitCode> {
+    let file = read(&args.file)?;
+    match args.json {
+        true => println!("{}", json!(file)),
+        false => show(&args.file, &file),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> Result<CheckpointFile> {
+    Checkpoint::inspect(&files::read(path, u64::MAX)?).map_err(|e| named(path, e))
+}
+
+/// Errors of the bytes do not know whose they are.
+fn named(path: &Path, error: Error) -> Error {
+    match error {
+        Error::BadCheckpoint { what, reason } => {
+            Error::BadCheckpoint { what: format!("{}: {what}", path.display()), reason }
+        }
+        other => other,
+    }
+}
+
+fn show(path: &Path, file: &CheckpointFile) {
+    let info = &file.info;
+    println!("{}: checkpoint version {}, {}\n", path.display(), file.version, megabytes(file.file_bytes));
+    let row = |a: &str, b: String| vec![a.to_string(), b];
+    let pending = info.tokens - info.filled;
+    let mut rows = vec![
+        row("what", "value".into()),
+        row("model", format!("fingerprint {:016x}", info.fingerprint)),
+        row("class", info.exactness_class.clone()),
+        row("tokens", format!("{} ({pending} still to run), of {} at most", info.tokens, file.capacity)),
+        row("inside a value", if info.in_value { "yes" } else { "no" }.into()),
+        row("layers", format!("{} attention, {} convolution", file.attention_layers, file.window_layers)),
+        row("state", format!("{}, pages of {} tokens", megabytes(info.state_bytes), file.page_tokens)),
+        row(
+            "stored",
+            format!(
+                "{}, {}",
+                megabytes(file.stored_state_bytes),
+                file.compression.as_deref().map_or("not compressed".into(), |c| format!("compressed by {c}")),
+            ),
+        ),
+    ];
+    if let Some(pages) = file.parent_pages {
+        rows.push(row("delta", format!("its first {pages} pages are its parent's")));
+    }
+    table::print(&rows);
+}
+
+fn verify(args: &VerifyArgs) -> Result<ExitCode> {
+    let file = read(&args.file)?;
+    let parent = args.parent.as_ref().map(Checkpoint::load).transpose()?;
+    let whole = file.parent_pages.is_none() || parent.is_some();
+    let exact = match (&args.model, whole) {
+        (None, _) => None,
+        (Some(_), false) => {
+            return Err(Error::invalid(
+                "--parent",
+                "the file is a delta: name the checkpoint that it belongs to",
+            ))
+        }
+        (Some(model), true) => {
+            let checkpoint = match &parent {
+                Some(parent) => Checkpoint::load_delta(&args.file, parent)?,
+                None => Checkpoint::load(&args.file)?,
+            };
+            Some(continues_exactly(&loading::load(model, &args.device)?, &checkpoint)?)
+        }
+    };
+    if let (None, Some(parent)) = (exact, &parent) {
+        Checkpoint::load_delta(&args.file, parent)?;
+    }
+    report(args, &file, exact);
+    Ok(if exact == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Whether the stored state and one computed anew from the tokens give the same next logits, bit for bit.
+fn continues_exactly(model: &Model, checkpoint: &Checkpoint) -> Result<bool> {
+    let info = checkpoint.info()?;
+    // Where every token has run already, one more is needed to get logits.
+    let more: &[u32] = if info.filled < info.tokens { &[] } else { &[0] };
+    let logits = |policy| -> Result<Vec<u32>> {
+        let mut session = model.restore(checkpoint, policy)?;
+        Ok(session.forward(more)?.into_iter().map(f32::to_bits).collect())
+    };
+    Ok(logits(Restore::Exact)? == logits(Restore::Reprefill)?)
+}
+
+fn report(args: &VerifyArgs, file: &CheckpointFile, exact: Option<bool>) {
+    if args.json {
+        let line = json!({ "file": args.file.display().to_string(), "intact": true, "bit_identical": exact, "checkpoint": file });
+        println!("{line}");
+        return;
+    }
+    let tokens = file.info.tokens;
+    println!("{}: intact, {tokens} tokens, {}", args.file.display(), megabytes(file.file_bytes));
+    match exact {
+        None => println!("not compared with a model: name one with --model"),
+        Some(true) => {
+            println!("continues bit for bit: the stored state and a new prefill give the same logits")
+        }
+        Some(false) => println!("DIFFERS: the stored state and a new prefill give other logits"),
+    }
+}
