@@ -278,3 +278,25 @@ fn saving_is_atomic_and_loading_names_the_file() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+#[cfg(unix)]
+#[test]
+fn saving_follows_links_keeps_permissions_and_replaces_only_files() {
+    use std::os::unix::fs::{symlink, PermissionsExt};
+    let dir = std::env::temp_dir().join(format!("lean-targets-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let cp = prepared(&load(LLAMA)).checkpoint().unwrap();
+    let (real, link) = (dir.join("real.ckpt"), dir.join("link.ckpt"));
+    cp.save(&real).unwrap();
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("real.ckpt", &link).unwrap();
+    cp.save(&link).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
+    cp.save(dir.join("x".repeat(250))).unwrap();
+    for refused in [std::path::Path::new("/dev/null"), &dir, std::path::Path::new("/")] {
+        assert!(matches!(cp.save(refused), Err(Error::Io { .. })), "{}", refused.display());
+    }
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 3);
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -59,7 +59,7 @@ pub unsafe extern "C" fn lean_checkpoint_save(
 ) -> lean_status {
     guarded!(error, [checkpoint], {
         let (checkpoint, written) = (handle::get(checkpoint)?, input::optional_out("written", written)?);
-        let bytes = checkpoint.save(input::text("path", path, path_length)?)?;
+        let bytes = checkpoint.save(input::path("path", path, path_length)?)?;
         if let Some(written) = written {
             written.set(bytes);
         }
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn lean_checkpoint_load(
 ) -> lean_status {
     guarded!(error, [], {
         let out = Out::new("checkpoint", checkpoint)?;
-        out.set(handle::new(Checkpoint::load(input::text("path", path, path_length)?)?));
+        out.set(handle::new(Checkpoint::load(input::path("path", path, path_length)?)?));
         Ok(())
     })
 }

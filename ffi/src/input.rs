@@ -40,6 +40,19 @@ pub(crate) unsafe fn text<'a>(what: &str, data: *const c_char, length: usize) ->
         .map_err(|e| Error::invalid(what, format!("is not UTF-8 at byte {}", e.valid_up_to())))
 }
 
+/// A path: a string without NUL bytes, which no file system takes and at which a shorter name would end.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn path<'a>(what: &str, data: *const c_char, length: usize) -> Result<&'a str> {
+    // SAFETY: passed on.
+    match unsafe { text(what, data, length) }? {
+        "" => Err(Error::invalid(what, "is empty")),
+        path if path.contains('\0') => Err(Error::invalid(what, "contains a NUL byte")),
+        path => Ok(path),
+    }
+}
+
 /// Several strings; `lengths` NULL means that all are NUL-terminated.
 ///
 /// # Safety

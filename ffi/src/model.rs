@@ -51,7 +51,7 @@ pub unsafe extern "C" fn lean_model_load(
 ) -> lean_status {
     guarded!(error, [], {
         let model = Out::new("model", model)?;
-        let path = input::text("path", path, path_length)?;
+        let path = input::path("path", path, path_length)?;
         let options = options::read(options)?.options()?;
         model.set(loaded(Model::load(path, options)?)?);
         Ok(())
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn lean_model_plan(
 ) -> lean_status {
     guarded!(error, [], {
         let json = Out::new("json", json)?;
-        let plan = Model::plan(input::text("path", path, path_length)?)?;
+        let plan = Model::plan(input::path("path", path, path_length)?)?;
         json.set(bytes::text(json_text(&plan)?));
         Ok(())
     })

@@ -148,6 +148,10 @@ impl port::Session for EngineSession {
         Ok(Arc::new(EngineCheckpoint(self.0.checkpoint()?)))
     }
 
+    fn check(&self, ty: &Value, options: &Value) -> Result<()> {
+        request(ty, options)?.check()
+    }
+
     fn generate(
         self: Box<Self>,
         ty: Option<&Value>,
@@ -157,16 +161,19 @@ impl port::Session for EngineSession {
         let started = match ty {
             None => self.0.into_resumed(cancel.clone()),
             Some(ty) => {
-                let ty = TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
-                let options =
-                    RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
-                let request = Request { cancel: cancel.clone(), ..Request::from_parts(ty, options)? };
+                let request = Request { cancel: cancel.clone(), ..request(ty, options)? };
                 self.0.into_generation(&request)
             }
         };
         let generation = started.map_err(|(_session, error)| error)?;
         Ok(Box::new(EngineGeneration(generation)))
     }
+}
+
+fn request(ty: &Value, options: &Value) -> Result<Request> {
+    let ty = TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
+    let options = RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
+    Request::from_parts(ty, options)
 }
 
 struct EngineGeneration(Generation<Session>);

@@ -79,6 +79,8 @@ pub trait Session: Send {
     fn fork(&self) -> Result<Box<dyn Session>>;
     /// The state now.
     fn checkpoint(&self) -> Result<Arc<dyn Checkpoint>>;
+    /// Whether the type and the options (JSON) make a request, as far as that shows without a model.
+    fn check(&self, ty: &Value, options: &Value) -> Result<()>;
     /// Starts a value of the type (JSON; absent: goes on with the value that the checkpoint was taken in).
     fn generate(
         self: Box<Self>,

@@ -24,38 +24,77 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn write_with_progress(path: &Path, bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     // Threads that write the same path at once each have a file of their own until they rename it.
     static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let name = path.file_name().ok_or_else(|| Error::invalid("path", "names no file"))?;
-    let mut temporary = name.to_os_string();
-    temporary.push(format!(".{}.{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
-    let temporary = path.with_file_name(temporary);
-    let replaces = fs::symlink_metadata(path).is_ok();
-    let written =
-        write_new(&temporary, bytes, replaces, progress).and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|e| {
+    let (path, old) = target(path)?;
+    // Not made from the file's name, which may be as long as names can be.
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_file_name(format!(".lean-{}-{number}.tmp", std::process::id()));
+    let written = write_new(&temporary, bytes, old.as_ref(), progress);
+    written.and_then(|()| fs::rename(&temporary, &path)).map_err(|e| {
         // The error is what matters; a leftover that cannot be removed either changes nothing.
         let _ = fs::remove_file(&temporary);
-        io(path, &e)
+        io(&path, &e)
     })?;
-    if replaces {
-        sync_folder(path);
+    if old.is_some() {
+        sync_folder(&path);
     }
     Ok(())
+}
+
+/// Whether a file could be written at `path`, as far as that shows beforehand: its folder is there, and what has the
+/// name is a file. [`Error::Io`] names `path`.
+pub fn check_target(path: &Path) -> Result<()> {
+    let (path, _) = target(path)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let meta = fs::metadata(folder).map_err(|e| io(&path, &e))?;
+    if !meta.is_dir() {
+        let reason = format!("{} is not a folder", folder.display());
+        return Err(Error::Io { path: path.display().to_string(), reason });
+    }
+    Ok(())
+}
+
+/// The file that `path` means, links followed, and the permissions of what is there.
+fn target(path: &Path) -> Result<(PathBuf, Option<fs::Permissions>)> {
+    let refused = |reason: &str| Error::Io { path: path.display().to_string(), reason: reason.into() };
+    if path.file_name().is_none() {
+        return Err(refused("names no file"));
+    }
+    match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok((path.to_path_buf(), None)),
+        Err(e) => Err(io(path, &e)),
+        Ok(_) => {
+            let real = fs::canonicalize(path).map_err(|e| io(path, &e))?;
+            let meta = fs::metadata(&real).map_err(|e| io(path, &e))?;
+            // A device or a pipe would be replaced by a file.
+            if !meta.is_file() {
+                return Err(refused("is not a regular file"));
+            }
+            Ok((real, Some(meta.permissions())))
+        }
+    }
 }
 
 fn write_new(
     path: &Path,
     bytes: &[u8],
-    sync: bool,
+    old: Option<&fs::Permissions>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> std::io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
+    if let Some(permissions) = old {
+        // Before the first byte: what only the owner may read never lies open.
+        file.set_permissions(permissions.clone())?;
+    }
     let mut done = 0;
     for chunk in bytes.chunks(CHUNK) {
         file.write_all(chunk)?;
         done += chunk.len() as u64;
         progress(done, bytes.len() as u64);
     }
-    if sync {
+    if old.is_some() {
         file.sync_all()?;
     }
     Ok(())

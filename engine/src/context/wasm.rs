@@ -21,6 +21,11 @@ pub fn write_with_progress(path: &Path, _bytes: &[u8], _progress: &mut dyn FnMut
 }
 
 /// Always an error that says what to use.
+pub fn check_target(path: &Path) -> Result<()> {
+    Err(no_files(path))
+}
+
+/// Always an error that says what to use.
 pub fn read(path: &Path, _max: u64) -> Result<Vec<u8>> {
     Err(no_files(path))
 }

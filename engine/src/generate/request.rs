@@ -137,6 +137,12 @@ impl Request {
         self
     }
 
+    /// Whether the options fit the type and their own bounds, as far as that shows without a model. Every generation
+    /// asks this too; a host may ask it before it runs a context.
+    pub fn check(&self) -> Result<()> {
+        self.options.check(&self.ty)
+    }
+
     /// From the parts that every host sends as JSON.
     pub fn from_parts(ty: TypeSource, options: RequestOptions) -> Result<Self> {
         Ok(Request { ty: Type::from_source(ty)?, options, cancel: CancelToken::new(), deadline: None })

@@ -15,7 +15,8 @@ Examples:
 
 Exit status:
   0 done   1 lean verify found a difference   2 wrong usage   3 argument or type   4 model file
-  5 checkpoint   6 memory or device   7 timeout   70 a bug in lean   130 interrupted (Ctrl-C)";
+  5 checkpoint   6 memory, device, or a file that cannot be read or written   7 timeout
+  70 a bug in lean   130 interrupted (Ctrl-C)";
 
 /// Run language models that answer with values of the type you ask for.
 #[derive(Parser)]
@@ -61,7 +62,7 @@ pub struct DeviceArgs {
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]
     pub backend: BackendArg,
     /// CPU threads; 0 is one a core
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true)]
     pub threads: usize,
     /// Map the file instead of reading it (it must not be truncated meanwhile)
     #[arg(long)]
@@ -121,10 +122,10 @@ pub const DEFAULT_MAX_TOKENS: usize = 1024;
 #[derive(Args)]
 pub struct SamplerArgs {
     /// Most tokens to generate; by default 1024, or what the context still holds
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub max_tokens: Option<usize>,
     /// 0 is greedy
-    #[arg(short, long, default_value_t = 0.0)]
+    #[arg(short, long, default_value_t = 0.0, allow_negative_numbers = true)]
     pub temperature: f32,
     /// Sample among the N likeliest; 0 is off
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -139,7 +140,7 @@ pub struct SamplerArgs {
     #[arg(long, default_value_t = 1.0, value_name = "X")]
     pub repetition_penalty: f32,
     /// Same seed, same output
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true)]
     pub seed: u64,
     /// End text before this string (may be repeated)
     #[arg(long, value_name = "TEXT")]
@@ -166,7 +167,8 @@ impl SamplerArgs {
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
-  lean generate -m smollm2.gguf --chat -p \"Invent a user.\" --type '{\"id\": \"number\", \"name\": \"string < 64\"}'
+  lean generate -m smollm2.gguf --chat -p \"Invent a user.\" \\
+      --type '{\"id\": \"number\", \"name\": \"string < 64\"}'
   lean generate -m smollm2.gguf --chat -p \"Is the sky blue?\" --type \"'yes' | 'no'\"
   lean generate -m smollm2.gguf --schema invoice.json < mail.txt
   lean generate -m smollm2.gguf -p \"A long story\" --save-checkpoint story.ckpt -n 32
@@ -244,7 +246,7 @@ pub struct DemoArgs {
 #[command(after_help = "Example:\n  lean type '{\"id\": \"number.integer\", \"tags?\": \"string[] <= 5\"}'")]
 pub struct TypeArgs {
     /// The type expression
-    #[arg(value_name = "EXPR")]
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     pub expr: String,
 }
 

@@ -2,12 +2,20 @@
 
 use crate::args::DeviceArgs;
 use crate::interrupt;
-use lean_engine::{LoadOptions, Model, Result};
+use lean_engine::{BackendChoice, Error, LoadOptions, Model, Result};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 /// Loads a model where the arguments say.
 pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
+    // Who names an adapter wants it used.
+    let backend = match (device.backend.into(), &device.adapter) {
+        (BackendChoice::Auto, Some(_)) => BackendChoice::Gpu,
+        (BackendChoice::Cpu, Some(_)) => {
+            return Err(Error::invalid("--adapter", "names a GPU, and --backend cpu uses none"))
+        }
+        (backend, _) => backend,
+    };
     let terminal = std::io::stderr().is_terminal();
     let mut shown = u64::MAX;
     let progress = move |done: u64, total: u64| {
@@ -23,7 +31,7 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
     let model = Model::load(
         path,
         LoadOptions {
-            backend: device.backend.into(),
+            backend,
             threads: device.threads,
             mmap: device.mmap,
             portable: device.portable,

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod interrupt;
 mod loading;
+mod output;
 mod table;
 
 use args::{Cli, Command};
@@ -65,10 +66,13 @@ fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::ContextOverflow { .. } => Some("shorten the prompt, lower --max-tokens, or raise --context"),
         Error::BudgetTooSmall { .. } => Some("raise --max-tokens, or make the type smaller"),
-        Error::Incompatible { .. } => {
-            Some("the checkpoint was made by another model or backend; see --restore")
+        Error::Incompatible { what, .. } if what.contains("fingerprint") => {
+            Some("load the model that the checkpoint was made with")
         }
-        Error::Type { .. } => Some("try the type by itself: lean type EXPR; docs/types.md has the notation"),
+        Error::Incompatible { what, .. } if what.contains("class") || what.contains("layout") => {
+            Some("it was made by another backend: --restore convert takes its state over, reprefill computes it again")
+        }
+        Error::Type { .. } => Some("docs/types.md has the notation, and what of JSON Schema is enforced"),
         _ => None,
     }
 }

@@ -147,6 +147,12 @@ impl Session for EchoSession {
         Ok(Arc::new(EchoCheckpoint { state: self.state.clone() }))
     }
 
+    fn check(&self, ty: &Value, options: &Value) -> Result<()> {
+        TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
+        RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
+        Ok(())
+    }
+
     fn generate(
         mut self: Box<Self>,
         ty: Option<&Value>,

@@ -43,7 +43,6 @@ fn run(
     mut session: Box<dyn Session>,
     doc: &Value,
 ) -> Result<(Output, Box<dyn Session>)> {
-    append_blocks(job, session.as_mut(), doc, false, request.events)?;
     let ty = doc.get("type").filter(|t| !t.is_null());
     let none = json!({});
     let options = doc.get("options").filter(|o| !o.is_null()).unwrap_or(&none);
@@ -53,6 +52,11 @@ fn run(
             "a value that goes on keeps its own; only a new type takes options",
         ));
     }
+    if let Some(ty) = ty {
+        // A bad request costs no prefill.
+        session.check(ty, options)?;
+    }
+    append_blocks(job, session.as_mut(), doc, false, request.events)?;
     let mut generation = session.generate(ty, options, &job.request.cancel)?;
     job.request.open_takes();
     drive(job, request.events, generation.as_mut())?;

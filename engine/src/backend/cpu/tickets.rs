@@ -74,8 +74,12 @@ impl Tickets {
             ));
         };
         found.selected = true;
-        let token = sample(&mut logits, &selection)
-            .ok_or_else(|| Error::Internal("the mask allows no token with a finite logit".into()))?;
+        // The weights are bytes from outside: what is computed from damaged ones need not be a number.
+        let damaged = !logits.iter().any(|x| x.is_finite());
+        let token = sample(&mut logits, &selection).ok_or_else(|| match damaged {
+            true => Error::bad_model("weights", "no logit is a finite number: the weights are damaged"),
+            false => Error::Internal("the mask allows no token with a finite logit".into()),
+        })?;
         found.token = Some(token);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! `lean bench`: prefill and decode speed, load time and peak memory.
 
 use crate::args::{named, BenchArgs};
-use crate::loading;
 use crate::table::{self, megabytes};
+use crate::{loading, output};
 use lean_engine::{Block, CancelToken, Error, Model, Result, SessionOptions};
 use serde_json::json;
 use std::process::ExitCode;
@@ -34,10 +34,11 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "peak_memory_bytes": peak, "runs": args.runs,
             "cancelled_prefill_tokens": args.cancel, "cancel_seconds_worst": cancel,
         });
-        println!("{line}");
+        output::line(line)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{} ({}) on {}, {}", info.name, megabytes(info.file_bytes), info.device, info.exactness_class);
+    let size = megabytes(info.file_bytes);
+    output::line(format_args!("{} ({size}) on {}, {}", info.name, info.device, info.exactness_class))?;
     let row = |a: &str, b: String| vec![a.to_string(), b];
     let mut rows = vec![
         row("measure", format!("median of {}", args.runs)),
@@ -52,7 +53,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             format!("{:.1} ms at worst", worst * 1e3),
         ));
     }
-    table::print(&rows);
+    table::print(&rows)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,7 @@
 
 use super::generate::drive;
 use crate::args::{ChatArgs, DEFAULT_MAX_TOKENS};
-use crate::{interrupt, loading};
+use crate::{interrupt, loading, output};
 use lean_engine::chat::chat_trim_oldest_exchange;
 use lean_engine::{Block, Chat, Error, Request, Result, Session, SessionOptions, Type, TypeSource};
 use serde_json::json;
@@ -51,7 +51,7 @@ pub fn run(args: &ChatArgs) -> Result<ExitCode> {
             }
             Err(error) => return Err(error),
         }
-        println!();
+        output::line("")?;
     }
     Ok(ExitCode::SUCCESS)
 }

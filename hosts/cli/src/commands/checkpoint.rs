@@ -1,8 +1,8 @@
 //! `lean checkpoint`: what is in a checkpoint file, and whether it continues exactly.
 
 use crate::args::DeviceArgs;
-use crate::loading;
 use crate::table::{self, megabytes};
+use crate::{loading, output};
 use clap::{Args, Subcommand};
 use lean_engine::{files, Checkpoint, CheckpointFile, Error, Model, Restore, Result};
 use serde_json::json;
@@ -69,8 +69,8 @@ pub fn run(args: &CheckpointArgs) -> Result<ExitCode> {
 fn inspect(args: &InspectArgs) -> Result<ExitCode> {
     let file = read(&args.file)?;
     match args.json {
-        true => println!("{}", json!(file)),
-        false => show(&args.file, &file),
+        true => output::line(json!(file))?,
+        false => show(&args.file, &file)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,9 +89,10 @@ fn named(path: &Path, error: Error) -> Error {
     }
 }
 
-fn show(path: &Path, file: &CheckpointFile) {
+fn show(path: &Path, file: &CheckpointFile) -> Result<()> {
     let info = &file.info;
-    println!("{}: checkpoint version {}, {}\n", path.display(), file.version, megabytes(file.file_bytes));
+    let size = megabytes(file.file_bytes);
+    output::line(format_args!("{}: checkpoint version {}, {size}\n", path.display(), file.version))?;
     let row = |a: &str, b: String| vec![a.to_string(), b];
     let pending = info.tokens - info.filled;
     let mut rows = vec![
@@ -114,7 +115,7 @@ fn show(path: &Path, file: &CheckpointFile) {
     if let Some(pages) = file.parent_pages {
         rows.push(row("delta", format!("its first {pages} pages are its parent's")));
     }
-    table::print(&rows);
+    table::print(&rows)
 }
 
 fn verify(args: &VerifyArgs) -> Result<ExitCode> {
@@ -140,7 +141,7 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     if let (None, Some(parent)) = (exact, &parent) {
         Checkpoint::load_delta(&args.file, parent)?;
     }
-    report(args, &file, exact);
+    report(args, &file, exact)?;
     Ok(if exact == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -156,19 +157,20 @@ fn continues_exactly(model: &Model, checkpoint: &Checkpoint) -> Result<bool> {
     Ok(logits(Restore::Exact)? == logits(Restore::Reprefill)?)
 }
 
-fn report(args: &VerifyArgs, file: &CheckpointFile, exact: Option<bool>) {
+fn report(args: &VerifyArgs, file: &CheckpointFile, exact: Option<bool>) -> Result<()> {
     if args.json {
         let line = json!({ "file": args.file.display().to_string(), "intact": true, "bit_identical": exact, "checkpoint": file });
-        println!("{line}");
-        return;
+        return output::line(line);
     }
     let tokens = file.info.tokens;
-    println!("{}: intact, {tokens} tokens, {}", args.file.display(), megabytes(file.file_bytes));
-    match exact {
-        None => println!("not compared with a model: name one with --model"),
-        Some(true) => {
-            println!("continues bit for bit: the stored state and a new prefill give the same logits")
-        }
-        Some(false) => println!("DIFFERS: the stored state and a new prefill give other logits"),
-    }
+    output::line(format_args!(
+        "{}: intact, {tokens} tokens, {}",
+        args.file.display(),
+        megabytes(file.file_bytes)
+    ))?;
+    output::line(match exact {
+        None => "not compared with a model: name one with --model",
+        Some(true) => "continues bit for bit: the stored state and a new prefill give the same logits",
+        Some(false) => "DIFFERS: the stored state and a new prefill give other logits",
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::generate::drive;
 use crate::args::DemoArgs;
-use crate::{interrupt, loading};
+use crate::{interrupt, loading, output};
 use lean_engine::{Block, Error, Request, Result, SessionOptions, Type};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -23,7 +23,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
     let mut request = Request::new(Type::expr(TYPE)?).max_tokens(256);
     request.cancel = interrupt::token();
     let output = drive(session.generate(&request)?, false)?;
-    println!("{}", output.text);
+    output::line(&output.text)?;
     let usage = &output.usage;
     eprintln!(
         "{} tokens, of which {} were forced by the type: {:.0} tokens per second",

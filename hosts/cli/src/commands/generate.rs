@@ -1,16 +1,21 @@
 //! `lean generate`: a value of a type, or text, from a prompt or a checkpoint.
 
 use crate::args::{read_text, GenerateArgs};
-use crate::{interrupt, loading};
+use crate::{interrupt, loading, output};
 use lean_engine::{
-    Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, SaveOptions,
+    files, Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, SaveOptions,
     Session, SessionOptions, Type,
 };
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     let ty = requested_type(args)?;
+    if let Some(path) = &args.save_checkpoint {
+        // Now, and not after a generation that would be lost.
+        files::check_target(path)?;
+    }
     let checkpoint = stored(args)?;
     let prompt = prompt(args, checkpoint.is_some())?;
     let model = loading::load(&args.model.model, &args.model.device)?;
@@ -27,21 +32,24 @@ pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     }
     // Plain text is shown as it comes.
     let stream = !args.json && ty.is_text() && !resumes;
+    let save = args.save_checkpoint.as_deref().map(|path| (path, save_options(args, checkpoint.as_ref())));
     let output = if resumes {
-        drive(session.resume(cancel)?, false)?
+        drive_saving(session.resume(cancel)?, false, save)?
     } else {
         let mut request = Request::new(ty);
         request.options = args.sampler.options(session.capacity().saturating_sub(session.tokens().len()));
         request.cancel = cancel;
-        drive(session.generate(&request)?, stream)?
+        drive_saving(session.generate(&request)?, stream, save)?
     };
     print(args, &output, stream)?;
-    if let Some(path) = &args.save_checkpoint {
-        let parent = checkpoint.as_ref().filter(|_| args.delta);
-        let options = SaveOptions { compress: args.compress, parent };
+    if let Some((path, options)) = save {
         session.checkpoint()?.save_with(path, &options, &mut |_, _| {})?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn save_options<'a>(args: &GenerateArgs, restored: Option<&'a Checkpoint>) -> SaveOptions<'a> {
+    SaveOptions { compress: args.compress, parent: restored.filter(|_| args.delta) }
 }
 
 fn stored(args: &GenerateArgs) -> Result<Option<Checkpoint>> {
@@ -103,16 +111,43 @@ fn blocks(args: &GenerateArgs, prompt: Option<String>) -> Vec<Block> {
     vec![Block::chat(&messages)]
 }
 
-/// Runs a generation to its end; text goes to standard output as it becomes final.
-pub fn drive(mut generation: Generation<&mut Session>, stream: bool) -> Result<Output> {
-    let mut out = std::io::stdout();
-    while let Some(event) = generation.next()? {
-        if let (true, Event::Token { text, .. } | Event::Text { text }) = (stream, event) {
-            let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            written.map_err(|e| Error::Io { path: "standard output".into(), reason: e.to_string() })?;
+/// As [`drive`]; where a checkpoint was asked for, Ctrl-C saves the value so far, to be continued.
+fn drive_saving(
+    mut generation: Generation<&mut Session>,
+    stream: bool,
+    save: Option<(&Path, SaveOptions<'_>)>,
+) -> Result<Output> {
+    let Some((path, options)) = save else { return drive(generation, stream) };
+    loop {
+        // Before the step, because a cancelled one leaves nothing to go on from. It costs microseconds.
+        let here = generation.checkpoint()?;
+        match generation.next() {
+            Ok(Some(event)) => show(event, stream)?,
+            Ok(None) => return generation.finish(),
+            Err(Error::Cancelled) => {
+                here.save_with(path, &options, &mut |_, _| {})?;
+                let file = path.display();
+                eprintln!("lean: stopped inside the value; --checkpoint {file} without a prompt goes on");
+                return Err(Error::Cancelled);
+            }
+            Err(error) => return Err(error),
         }
     }
+}
+
+/// Runs a generation to its end; text goes to standard output as it becomes final.
+pub fn drive(mut generation: Generation<&mut Session>, stream: bool) -> Result<Output> {
+    while let Some(event) = generation.next()? {
+        show(event, stream)?;
+    }
     generation.finish()
+}
+
+fn show(event: Event, stream: bool) -> Result<()> {
+    match (stream, event) {
+        (true, Event::Token { text, .. } | Event::Text { text }) => output::text(text),
+        _ => Ok(()),
+    }
 }
 
 fn print(args: &GenerateArgs, output: &Output, streamed: bool) -> Result<()> {
@@ -123,11 +158,11 @@ fn print(args: &GenerateArgs, output: &Output, streamed: bool) -> Result<()> {
             "finish": output.finish,
             "usage": output.usage,
         });
-        println!("{line}");
+        output::line(line)?;
     } else if streamed {
-        println!();
+        output::line("")?;
     } else {
-        println!("{}", output.text);
+        output::line(&output.text)?;
     }
     if output.finish == Finish::Length && std::io::stderr().is_terminal() {
         eprintln!("lean: note: stopped after {} tokens; see --max-tokens", output.tokens.len());

@@ -1,6 +1,7 @@
 //! `lean inspect`: metadata, tensor table and the memory that a model needs.
 
 use crate::args::{named, InspectArgs};
+use crate::output;
 use crate::table::{self, megabytes};
 use lean_engine::gguf::{Gguf, TensorInfo, Value};
 use lean_engine::{ModelPlan, Result};
@@ -16,32 +17,36 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     // A model that cannot be run can still be looked at.
     let plan = ModelPlan::new(&gguf);
     if args.json {
-        println!("{}", as_json(&gguf, &plan));
+        output::line(as_json(&gguf, &plan))?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{}: GGUF version {}, {}\n", path.display(), gguf.version, megabytes(gguf.file_bytes));
+    let (version, size) = (gguf.version, megabytes(gguf.file_bytes));
+    output::line(format_args!("{}: GGUF version {version}, {size}\n", path.display()))?;
     let pairs = gguf.metadata.pairs.iter().map(|(key, value)| vec![shown(key), short(value)]);
-    table::print(&std::iter::once(vec!["key".into(), "value".into()]).chain(pairs).collect::<Vec<_>>());
-    println!();
+    table::print(&std::iter::once(vec!["key".into(), "value".into()]).chain(pairs).collect::<Vec<_>>())?;
+    output::line("")?;
     let header = ["tensor", "type", "shape", "bytes"].map(String::from).to_vec();
     let tensors =
         gguf.tensors.values().map(|t| vec![shown(&t.name), type_name(t), shape(t), t.bytes.to_string()]);
-    table::print(&std::iter::once(header).chain(tensors).collect::<Vec<_>>());
-    println!();
+    table::print(&std::iter::once(header).chain(tensors).collect::<Vec<_>>())?;
+    output::line("")?;
     match plan {
-        Ok(plan) => print_memory(&plan),
-        Err(error) => println!("This model cannot be run: {error}"),
+        Ok(plan) => print_memory(&plan)?,
+        Err(error) => output::line(format_args!("This model cannot be run: {error}"))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_memory(plan: &ModelPlan) {
+fn print_memory(plan: &ModelPlan) -> Result<()> {
     let per_token = plan.state_bytes_per_token;
-    println!("{} {}: {:.1} M parameters", plan.architecture, plan.name, plan.parameters as f64 / 1e6);
-    println!("memory: {} of weights", megabytes(plan.weight_bytes));
+    let millions = plan.parameters as f64 / 1e6;
+    output::line(format_args!("{} {}: {millions:.1} M parameters", plan.architecture, plan.name))?;
+    output::line(format_args!("memory: {} of weights", megabytes(plan.weight_bytes)))?;
     for tokens in [1024, 4096, plan.context_length as u64] {
-        println!("      + {} of state for {tokens} tokens", megabytes(per_token * tokens));
+        let state = megabytes(per_token.saturating_mul(tokens));
+        output::line(format_args!("      + {state} of state for {tokens} tokens"))?;
     }
+    Ok(())
 }
 
 fn type_name(tensor: &TensorInfo) -> String {

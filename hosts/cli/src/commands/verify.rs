@@ -2,7 +2,7 @@
 
 use super::bench::argmax;
 use crate::args::{read_text, VerifyArgs};
-use crate::{loading, table};
+use crate::{loading, output, table};
 use lean_engine::tokenizer::Specials;
 use lean_engine::{Chat, Error, Model, Result, SessionOptions};
 use serde::{Deserialize, Serialize};
@@ -61,10 +61,10 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     }
     let failed = rows.iter().filter(|r| !r.passed).count();
     if args.json {
-        println!("{}", serde_json::json!({"tolerance": TOLERANCE, "failed": failed, "cases": rows}));
+        output::line(serde_json::json!({"tolerance": TOLERANCE, "failed": failed, "cases": rows}))?;
     } else {
-        print(&rows);
-        println!("{} passed, {failed} failed", rows.len() - failed);
+        print(&rows)?;
+        output::line(format_args!("{} passed, {failed} failed", rows.len() - failed))?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
@@ -164,7 +164,7 @@ fn render(model: &Model, messages: &[serde_json::Value], case: &Case) -> Result<
     Ok(model.render_chat(&chat)? == case.text)
 }
 
-fn print(rows: &[Row]) {
+fn print(rows: &[Row]) -> Result<()> {
     let word = |ok: bool| if ok { "equal" } else { "DIFFERENT" }.to_string();
     let header = ["model", "case", "chat", "ids", "decoded", "max |dlogit|", "argmax", "greedy", "result"];
     let mut lines = vec![header.map(String::from).to_vec()];
@@ -181,5 +181,5 @@ fn print(rows: &[Row]) {
             if row.passed { "pass" } else { "FAIL" }.into(),
         ]);
     }
-    table::print(&lines);
+    table::print(&lines)
 }
