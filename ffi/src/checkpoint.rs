@@ -6,7 +6,7 @@ use crate::handle::{self, opaque};
 use crate::input::{self, Out};
 use crate::model::json_text;
 use crate::status::lean_status;
-use lean_engine::Checkpoint;
+use lean_engine::{Checkpoint, SaveOptions};
 use std::ffi::c_char;
 
 /// A point to continue from, exactly: the tokens, the state that they filled, and a value in progress, if it
@@ -78,6 +78,60 @@ pub unsafe extern "C" fn lean_checkpoint_load(
     guarded!(error, [], {
         let out = Out::new("checkpoint", checkpoint)?;
         out.set(handle::new(Checkpoint::load(input::path("path", path, path_length)?)?));
+        Ok(())
+    })
+}
+
+/// A copy that is compressed (`compress` not 0: zstd, where it makes the state smaller), or, with `parent` not NULL,
+/// holds only what differs from that checkpoint, which is then needed to read it. `LEAN_INCOMPATIBLE` if the parent is
+/// of another model or exactness class. Free `bytes` with `lean_bytes_free`.
+#[no_mangle]
+pub unsafe extern "C" fn lean_checkpoint_to_bytes_with(
+    checkpoint: *const lean_checkpoint,
+    compress: i32,
+    parent: *const lean_checkpoint,
+    bytes: *mut *mut lean_bytes,
+    error: *mut *mut lean_error,
+) -> lean_status {
+    guarded!(error, [checkpoint], {
+        let (checkpoint, out) = (handle::get(checkpoint)?, Out::new("bytes", bytes)?);
+        let parent = if parent.is_null() { None } else { Some(handle::get(parent)?) };
+        out.set(bytes::raw(checkpoint.to_bytes_with(&SaveOptions { compress: compress != 0, parent })?));
+        Ok(())
+    })
+}
+
+/// A checkpoint from a copy that was made with a parent. `LEAN_INCOMPATIBLE` if this is not the parent it was made
+/// with. A copy that was made without one needs none and ignores it. Free `checkpoint` with `lean_checkpoint_free`.
+#[no_mangle]
+pub unsafe extern "C" fn lean_checkpoint_from_delta(
+    data: *const u8,
+    length: usize,
+    parent: *const lean_checkpoint,
+    checkpoint: *mut *mut lean_checkpoint,
+    error: *mut *mut lean_error,
+) -> lean_status {
+    guarded!(error, [parent], {
+        let (parent, out) = (handle::get(parent)?, Out::new("checkpoint", checkpoint)?);
+        out.set(handle::new(Checkpoint::from_delta(input::slice("data", data, length)?, parent)?));
+        Ok(())
+    })
+}
+
+/// Checks every byte of a copy and says what is in it, as a JSON object: what `lean_checkpoint_info` says, and version,
+/// file_bytes, stored_state_bytes, compression, parent_pages, page_tokens, attention_layers, window_layers, capacity.
+/// No model and no parent is needed. Free `json` with `lean_bytes_free`.
+#[no_mangle]
+pub unsafe extern "C" fn lean_checkpoint_inspect(
+    data: *const u8,
+    length: usize,
+    json: *mut *mut lean_bytes,
+    error: *mut *mut lean_error,
+) -> lean_status {
+    guarded!(error, [], {
+        let json = Out::new("json", json)?;
+        let file = Checkpoint::inspect(input::slice("data", data, length)?)?;
+        json.set(bytes::text(json_text(&file)?));
         Ok(())
     })
 }

@@ -81,6 +81,34 @@ static void test_checkpoints(const lean_model *model, const lean_type *type, con
   free(damaged);
   lean_bytes_free(bytes);
 
+  /* Compressed, as a delta of its parent, and what is in it. */
+  lean_checkpoint *child = NULL;
+  lean_session *longer = NULL;
+  const uint8_t *small = NULL;
+  size_t small_length = 0;
+  OK(lean_session_restore(model, checkpoint, LEAN_RESTORE_EXACT, NULL, &longer, &e));
+  say(longer, type, first, sizeof first);
+  OK(lean_session_checkpoint(longer, &child, &e));
+  say(longer, type, first, sizeof first);
+  for (int compress = 0; compress < 2; compress++) {
+    OK(lean_checkpoint_to_bytes_with(child, compress, checkpoint, &bytes, &e));
+    OK(lean_bytes_data(bytes, &small, &small_length, &e));
+    OK(lean_checkpoint_inspect(small, small_length, &json, &e));
+    lean_bytes_free(json);
+    OK(lean_checkpoint_from_delta(small, small_length, checkpoint, &copy, &e));
+    OK(lean_session_restore(model, copy, LEAN_RESTORE_EXACT, NULL, &other, &e));
+    say(other, type, second, sizeof second);
+    CHECK(strcmp(first, second) == 0);
+    lean_session_free(other);
+    lean_checkpoint_free(copy);
+    lean_bytes_free(bytes);
+  }
+  REFUSED(lean_checkpoint_to_bytes_with(NULL, 1, NULL, &bytes, &e));
+  REFUSED(lean_checkpoint_from_delta((const uint8_t *)"x", 1, NULL, &copy, &e));
+  FAILS(LEAN_BAD_CHECKPOINT, lean_checkpoint_inspect((const uint8_t *)"x", 1, &json, &e));
+  lean_checkpoint_free(child);
+  lean_session_free(longer);
+
   OK(lean_checkpoint_save(checkpoint, file, Z, &written, &e));
   CHECK(written == length);
   OK(lean_checkpoint_load(file, Z, &copy, &e));
