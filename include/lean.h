@@ -464,6 +464,31 @@ lean_status lean_checkpoint_load(const char *path,
                                  struct lean_checkpoint **checkpoint,
                                  struct lean_error **error);
 
+/// A copy that is compressed (`compress` not 0: zstd, where it makes the state smaller), or, with `parent` not NULL,
+/// holds only what differs from that checkpoint, which is then needed to read it. `LEAN_INCOMPATIBLE` if the parent is
+/// of another model or exactness class. Free `bytes` with `lean_bytes_free`.
+lean_status lean_checkpoint_to_bytes_with(const struct lean_checkpoint *checkpoint,
+                                          int32_t compress,
+                                          const struct lean_checkpoint *parent,
+                                          struct lean_bytes **bytes,
+                                          struct lean_error **error);
+
+/// A checkpoint from a copy that was made with a parent. `LEAN_INCOMPATIBLE` if this is not the parent it was made
+/// with. A copy that was made without one needs none and ignores it. Free `checkpoint` with `lean_checkpoint_free`.
+lean_status lean_checkpoint_from_delta(const uint8_t *data,
+                                       size_t length,
+                                       const struct lean_checkpoint *parent,
+                                       struct lean_checkpoint **checkpoint,
+                                       struct lean_error **error);
+
+/// Checks every byte of a copy and says what is in it, as a JSON object: what `lean_checkpoint_info` says, and version,
+/// file_bytes, stored_state_bytes, compression, parent_pages, page_tokens, attention_layers, window_layers, capacity.
+/// No model and no parent is needed. Free `json` with `lean_bytes_free`.
+lean_status lean_checkpoint_inspect(const uint8_t *data,
+                                    size_t length,
+                                    struct lean_bytes **json,
+                                    struct lean_error **error);
+
 /// What the checkpoint is, as a JSON object: fingerprint, exactness_class, tokens, filled, in_value,
 /// state_bytes. Free `json` with `lean_bytes_free`.
 lean_status lean_checkpoint_info(const struct lean_checkpoint *checkpoint,
