@@ -1,5 +1,6 @@
 //! `lean bench`: prefill and decode speed, load time and peak memory.
 
+use super::bench_checkpoint;
 use crate::args::{named, BenchArgs};
 use crate::table::{self, megabytes};
 use crate::{loading, output};
@@ -24,6 +25,11 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let decode = median(runs.iter().map(|r| r.1).collect());
     let peak = peak_memory();
     let cancel = cancel_seconds(&model, args)?;
+    let checkpoint = match args.checkpoint {
+        0 => None,
+        n if n > model.info().context_length => None,
+        n => Some(bench_checkpoint::measure(&model, n, args.runs)?),
+    };
     let info = model.info();
     if args.json {
         let line = json!({
@@ -33,6 +39,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "decode_tokens": args.decode, "decode_tokens_per_second": decode,
             "peak_memory_bytes": peak, "runs": args.runs,
             "cancelled_prefill_tokens": args.cancel, "cancel_seconds_worst": cancel,
+            "checkpoint": checkpoint,
         });
         output::line(line)?;
         return Ok(ExitCode::SUCCESS);
@@ -53,6 +60,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             format!("{:.1} ms at worst", worst * 1e3),
         ));
     }
+    rows.extend(checkpoint.iter().flat_map(|c| c.rows()));
     table::print(&rows)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -106,7 +114,7 @@ fn cancel_seconds(model: &Model, args: &BenchArgs) -> Result<Option<f64>> {
 }
 
 /// Any ids will do; the same ones every time, spread over the vocabulary.
-fn ids(model: &Model, count: usize) -> Vec<u32> {
+pub fn ids(model: &Model, count: usize) -> Vec<u32> {
     let vocab = model.info().vocab_size as u64;
     (0..count as u64).map(|i| ((i * 7919 + 13) % vocab) as u32).collect()
 }
@@ -122,7 +130,7 @@ pub fn argmax(logits: &[f32]) -> u32 {
     best as u32
 }
 
-fn median(mut xs: Vec<f64>) -> f64 {
+pub fn median(mut xs: Vec<f64>) -> f64 {
     xs.sort_by(f64::total_cmp);
     xs[xs.len() / 2]
 }
