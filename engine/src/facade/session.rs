@@ -271,7 +271,8 @@ impl Session {
         progress: impl FnMut(usize, usize),
     ) -> Result<usize> {
         let old = &self.seq.tokens;
-        let (Some(kept), Some(moved)) = (old.get(..range.start), old.get(range.end..)) else {
+        let whole = old.get(range.clone()).map(|_| (&old[..range.start], &old[range.end..]));
+        let Some((kept, moved)) = whole else {
             let reason = format!("{range:?}, but the session has {} tokens", old.len());
             return Err(Error::invalid("range", reason));
         };
