@@ -307,6 +307,9 @@ pub struct BenchArgs {
     /// Tokens of the prefill that is cancelled in its middle; 0 leaves it out
     #[arg(long, default_value_t = 1500, value_name = "N")]
     pub cancel: usize,
+    /// Also decode so many branches of one context, together and one after the other
+    #[arg(long, value_name = "N")]
+    pub branches: Option<usize>,
     /// Repetitions; medians are printed
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub runs: usize,

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod bench;
+mod branches;
 pub mod chat;
 pub mod checkpoint;
 pub mod demo;
