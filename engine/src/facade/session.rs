@@ -7,7 +7,7 @@ use crate::cancel::CancelToken;
 use crate::context::{Block, Checkpoint, Restored, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::{advance, Advance, Request, Resume, Run};
-use crate::schedule::Patience;
+use crate::schedule::{Patience, MAX_BATCH_TOKENS};
 use std::ops::Range;
 
 /// Choices made when a session is opened.
@@ -302,36 +302,59 @@ impl Session {
     fn forward_rows(&mut self, ids: &[u32], logits: Logits) -> Result<Vec<Vec<f32>>> {
         let encoder = self.model.0.encoder(&[])?;
         let ids = encoder.continuation(&[Block::Tokens(ids.to_vec())])?;
-        let mut seq = self.seq.fork()?;
-        let needed = seq.tokens.len() + ids.len();
-        if needed > seq.capacity {
-            return Err(Error::ContextOverflow { needed, available: seq.capacity });
+        let (before, filled) = (self.seq.tokens.len(), self.seq.filled()?);
+        let end = before + ids.len();
+        if end > self.seq.capacity {
+            return Err(Error::ContextOverflow { needed: end, available: self.seq.capacity });
         }
-        seq.tokens.extend(ids);
-        let end = seq.tokens.len();
-        if seq.filled()? == end {
+        if filled == end {
             return Err(Error::invalid("ids", "no token is pending, so there is nothing to run"));
         }
+        let rows = if end - filled > MAX_BATCH_TOKENS {
+            let mut seq = self.seq.fork()?;
+            seq.tokens.extend(ids);
+            let rows = self.run_rows(&seq, logits)?;
+            self.seq = seq;
+            rows
+        } else {
+            // A step of a token-level loop: without a fork, whose source would make its first write a copy.
+            self.seq.tokens.extend(ids);
+            let result = self.run_rows(&self.seq, logits);
+            if result.is_err() {
+                self.take_back(before);
+            }
+            result?
+        };
+        self.suspended = None;
+        Ok(rows)
+    }
+
+    /// Takes back tokens of which some may have run.
+    fn take_back(&mut self, len: usize) {
+        // A state that cannot be cut is lost with its device; the tokens are right either way.
+        let _ = self.seq.truncate(len);
+        self.seq.tokens.truncate(len);
+    }
+
+    /// Runs what is pending in a sequence.
+    fn run_rows(&self, seq: &Sequence, logits: Logits) -> Result<Vec<Vec<f32>>> {
         let (scheduler, cancel) = (&self.model.0.scheduler, CancelToken::new());
         let patience = Patience { cancel: &cancel, deadline: None };
-        let vocab = self.model.0.info.vocab_size;
+        let (vocab, end) = (self.model.0.info.vocab_size, seq.tokens.len());
         let mut rows = Vec::new();
         loop {
             // With `All` every chunk returns its rows, so each is asked for as if it were the last.
             let to = match logits {
-                Logits::All => end.min(seq.filled()? + crate::schedule::MAX_BATCH_TOKENS),
+                Logits::All => end.min(seq.filled()? + MAX_BATCH_TOKENS),
                 _ => end,
             };
-            if let Advance::Last(done) = advance(&seq, to, logits, scheduler, patience)? {
+            if let Advance::Last(done) = advance(seq, to, logits, scheduler, patience)? {
                 let output = scheduler.output(done, patience)?;
                 rows.extend(output.logits.unwrap_or_default().chunks_exact(vocab).map(<[f32]>::to_vec));
                 if to == end {
-                    break;
+                    return Ok(rows);
                 }
             }
         }
-        self.seq = seq;
-        self.suspended = None;
-        Ok(rows)
     }
 }
