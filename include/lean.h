@@ -196,32 +196,6 @@ typedef void (*lean_log_fn)(void *user, int32_t level, const char *message, size
 /// Frees user data, once nothing uses it any more.
 typedef void (*lean_destroy_fn)(void *user);
 
-/// Called in the calling thread with work done and work in total (bytes while loading, tokens in a context).
-/// Returning false cancels. It must not throw, unwind, longjmp, or use a handle of the call it reports on.
-typedef bool (*lean_progress_fn)(void *user, uint64_t done, uint64_t total);
-
-/// How to load a model.
-typedef struct lean_load_options {
-  /// `sizeof` of this struct.
-  uint32_t struct_size;
-  /// `LEAN_BACKEND_*`. Default auto.
-  int32_t backend;
-  /// CPU threads; 0 (default) is the number of cores that the process may use.
-  uint32_t threads;
-  /// `LEAN_LOAD_*`. Default 0.
-  uint32_t flags;
-  /// Part of a GPU adapter's name; NULL (default) takes the best.
-  const char *adapter;
-  /// Its length.
-  size_t adapter_length;
-  /// Progress, or NULL (default).
-  lean_progress_fn progress;
-  /// Passed to `progress`.
-  void *progress_user;
-  /// Cancels the load between tensors; NULL (default) for none.
-  const struct lean_cancel *cancel;
-} lean_load_options;
-
 /// How to generate. The same context, type, options and class of machine give the same bytes.
 typedef struct lean_generate_options {
   /// `sizeof` of this struct.
@@ -259,6 +233,35 @@ typedef struct lean_generate_options {
   /// Must be 0.
   uint32_t reserved;
 } lean_generate_options;
+
+/// Called in the calling thread with work done and work in total (bytes while loading, tokens in a context).
+/// Returning false cancels. It must not throw, unwind, longjmp, or use a handle of the call it reports on.
+typedef bool (*lean_progress_fn)(void *user, uint64_t done, uint64_t total);
+
+/// How to load a model.
+typedef struct lean_load_options {
+  /// `sizeof` of this struct.
+  uint32_t struct_size;
+  /// `LEAN_BACKEND_*`. Default auto.
+  int32_t backend;
+  /// CPU threads; 0 (default) is the number of cores that the process may use.
+  uint32_t threads;
+  /// `LEAN_LOAD_*`. Default 0.
+  uint32_t flags;
+  /// Part of a GPU adapter's name; NULL (default) takes the best.
+  const char *adapter;
+  /// Its length.
+  size_t adapter_length;
+  /// Progress, or NULL (default).
+  lean_progress_fn progress;
+  /// Passed to `progress`.
+  void *progress_user;
+  /// Cancels the load between tensors; NULL (default) for none.
+  const struct lean_cancel *cancel;
+  /// Bytes of state that the model keeps of earlier contexts, so that one that begins alike is not computed
+  /// again from its beginning; `LEAN_NONE` (default) is a few hundred MB, 0 turns it off.
+  uint64_t prefix_cache_bytes;
+} lean_load_options;
 
 /// How to open or restore a session.
 typedef struct lean_session_options {
@@ -318,6 +321,40 @@ typedef struct lean_usage {
   /// Value tokens per second after the first; 0 where there is nothing to measure.
   double tokens_per_second;
 } lean_usage;
+
+/// Counts since the model was loaded, and memory now.
+typedef struct lean_stats {
+  /// `sizeof` of this struct.
+  uint32_t struct_size;
+  /// 0.
+  uint32_t reserved;
+  /// Passes over the weights.
+  uint64_t passes;
+  /// Sequences in those passes; more of them than passes means that work shared passes.
+  uint64_t slots;
+  /// Tokens in those passes.
+  uint64_t tokens;
+  /// Pages of state that were copied because a session wrote to one that it shared. Forking copies none.
+  uint64_t pages_copied;
+  /// Bytes of weights.
+  uint64_t weight_bytes;
+  /// Bytes of all states (sessions, checkpoints in memory, kept prefixes), shared pages counted once.
+  uint64_t state_bytes;
+  /// Contexts that were looked up among the kept states of earlier ones.
+  uint64_t prefix_lookups;
+  /// Of those, contexts that found more than their session had.
+  uint64_t prefix_hits;
+  /// Tokens that did not have to run because of them.
+  uint64_t prefix_tokens_reused;
+  /// States kept now.
+  uint64_t prefix_entries;
+  /// Their bytes, shared pages counted once.
+  uint64_t prefix_bytes;
+  /// Bytes that they may take; 0 is off.
+  uint64_t prefix_budget;
+  /// States that were dropped to stay within that.
+  uint64_t prefix_evictions;
+} lean_stats;
 
 /// What happened. Kinds that a program does not know are to be skipped.
 typedef struct lean_event {
@@ -609,6 +646,34 @@ lean_status lean_log_set(lean_log_fn log,
                          lean_destroy_fn destroy,
                          struct lean_error **error);
 
+/// Starts `count` values that continue one checkpoint (NULL: an empty context) side by side: a pass over the
+/// weights serves all of them, and each is bit for bit what it would be alone. `contexts` holds what each
+/// branch adds first (the array or its elements may be NULL), `types` what each generates, `options` how
+/// (the array or its elements may be NULL). `streams` receives a stream for each branch, which is pulled,
+/// cancelled, checkpointed, finished and freed like any other, from any thread; pulling one takes a step in all,
+/// and the others keep their events. `sessions`, unless NULL, receives the session of each branch, which its
+/// stream has until it is finished or freed. What all contexts begin with is computed once, in this call. After
+/// an error nothing was started.
+lean_status lean_generate_many(const struct lean_model *model,
+                               const struct lean_checkpoint *checkpoint,
+                               size_t count,
+                               const struct lean_context *const *contexts,
+                               const struct lean_type *const *types,
+                               const struct lean_generate_options *const *options,
+                               struct lean_stream **streams,
+                               struct lean_session **sessions,
+                               struct lean_error **error);
+
+/// The same after a session's content. The session itself stays as it is.
+lean_status lean_session_generate_many(struct lean_session *session,
+                                       size_t count,
+                                       const struct lean_context *const *contexts,
+                                       const struct lean_type *const *types,
+                                       const struct lean_generate_options *const *options,
+                                       struct lean_stream **streams,
+                                       struct lean_session **sessions,
+                                       struct lean_error **error);
+
 /// Loads a GGUF file. `options` may be NULL. Free the model with `lean_model_free`.
 lean_status lean_model_load(const char *path,
                             size_t path_length,
@@ -805,6 +870,16 @@ lean_status lean_session_set_context(struct lean_session *session,
 /// Keeps the first `length` tokens.
 lean_status lean_session_truncate(struct lean_session *session, size_t length, struct lean_error **error);
 
+/// Removes the tokens from `begin` up to, but not including, `end`, and runs what follows them again, at its
+/// new place; the number of tokens that ran goes to `ran`, which may be NULL. `options` may be NULL. A range
+/// beyond the session's tokens is an error that says how many there are.
+lean_status lean_session_drop_range(struct lean_session *session,
+                                    size_t begin,
+                                    size_t end,
+                                    const struct lean_prefill_options *options,
+                                    size_t *ran,
+                                    struct lean_error **error);
+
 /// A second session with the same content. Takes microseconds; memory is shared until one of them writes.
 /// Free it with `lean_session_free`.
 lean_status lean_session_fork(struct lean_session *session,
@@ -846,6 +921,21 @@ lean_status lean_session_forward(struct lean_session *session,
 
 /// Frees the session. NULL does nothing. A stream that has it goes on.
 void lean_session_free(struct lean_session *session);
+
+/// Prepares the struct. `size` is `sizeof *stats`.
+void lean_stats_init(struct lean_stats *stats, size_t size);
+
+/// What the model has done since it was loaded, and the memory it takes. Call `lean_stats_init` on `stats`
+/// first, once.
+lean_status lean_model_stats(const struct lean_model *model,
+                             struct lean_stats *stats,
+                             struct lean_error **error);
+
+/// Sets how many bytes of state the model keeps of earlier contexts, so that one that begins alike is not
+/// computed again from its beginning. 0 drops what is kept and turns it off. Results are the same either way.
+lean_status lean_model_set_prefix_cache(const struct lean_model *model,
+                                        uint64_t bytes,
+                                        struct lean_error **error);
 
 /// The `LEAN_ABI_VERSION` of the library itself, which may be newer than the header's.
 uint32_t lean_abi_version(void);

@@ -20,11 +20,13 @@ pub use backend::SamplerParams;
 pub use cancel::CancelToken;
 pub use chat::Chat;
 pub use constrain::{Type, TypeSource};
-pub use context::{files, Block, Checkpoint, CheckpointFile, CheckpointInfo, Restore, Restored, SaveOptions};
+pub use context::{
+    files, Block, Checkpoint, CheckpointFile, CheckpointInfo, PrefixStats, Restore, Restored, SaveOptions,
+};
 pub use error::{Error, Result};
 pub use facade::{
-    BackendChoice, BranchRequest, Context, Generation, LoadOptions, Model, ModelInfo, ModelPlan, Session,
-    SessionOptions,
+    BackendChoice, BranchRequest, Context, Generation, LoadOptions, Memory, Model, ModelInfo, ModelPlan,
+    Session, SessionOptions,
 };
 pub use generate::{Event, Finish, Output, Request, RequestOptions, Usage};
 

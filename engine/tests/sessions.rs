@@ -65,7 +65,7 @@ fn truncating_and_forking_leave_the_rest_exact() {
 
 #[test]
 fn forks_share_their_pages() {
-    let model = load(LLAMA);
+    let model = load_with(LLAMA, LoadOptions { prefix_cache: Some(0), ..Default::default() });
     let mut s = session(&model);
     s.forward(&ids(320)).unwrap();
     let before = model.state_bytes();

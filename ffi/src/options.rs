@@ -67,6 +67,9 @@ pub struct lean_load_options {
     pub progress_user: *mut c_void,
     /// Cancels the load between tensors; NULL (default) for none.
     pub cancel: *const lean_cancel,
+    /// Bytes of state that the model keeps of earlier contexts, so that one that begins alike is not computed
+    /// again from its beginning; `LEAN_NONE` (default) is a few hundred MB, 0 turns it off.
+    pub prefix_cache_bytes: u64,
 }
 
 /// How to open or restore a session.
@@ -184,7 +187,8 @@ sized!(lean_load_options {
     adapter_length,
     progress,
     progress_user,
-    cancel
+    cancel,
+    prefix_cache_bytes
 });
 sized!(lean_session_options { reserved, context });
 sized!(lean_prefill_options { reserved, progress, progress_user, cancel });
@@ -309,6 +313,7 @@ impl lean_load_options {
             progress: None,
             progress_user: null_mut(),
             cancel: null(),
+            prefix_cache_bytes: NONE,
         }
     }
 
@@ -335,6 +340,7 @@ impl lean_load_options {
             mmap: self.flags & LEAN_LOAD_MMAP != 0,
             adapter: Some(adapter.to_string()).filter(|name| !name.is_empty()),
             allow_software_gpu: self.flags & LEAN_LOAD_SOFTWARE_GPU != 0,
+            prefix_cache: Some(self.prefix_cache_bytes).filter(|bytes| *bytes != NONE),
             progress: Some(Box::new(move |done, total| progress.report(done, total))),
             cancel,
         })
@@ -564,7 +570,7 @@ mod tests {
             assert_eq!(T::ENDS.len(), widths.len() + 1);
         }
         let p = size_of::<usize>();
-        check::<lean_load_options>(&[4, 4, 4, p, p, p, p, p]);
+        check::<lean_load_options>(&[4, 4, 4, p, p, p, p, p, 8]);
         check::<lean_session_options>(&[4, 8]);
         check::<lean_prefill_options>(&[4, p, p, p]);
         check::<lean_generate_options>(&[4, 8, 4, 4, 4, 4, 4, 4, 8, p, p, p, p, 8, 4, 4]);

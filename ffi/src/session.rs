@@ -47,12 +47,17 @@ enum Slot {
 
 impl Home {
     /// Runs something with the session.
-    fn with<R>(&self, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
+    pub fn with<R>(&self, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
         match &mut *handle::lock(&self.0, "session")? {
             Slot::Here(session) => body(session),
             Slot::Streaming => Err(streaming()),
             Slot::Lost => Err(lost()),
         }
+    }
+
+    /// A home whose session is with a stream.
+    pub fn streaming() -> Arc<Self> {
+        Arc::new(Home(Mutex::new(Slot::Streaming)))
     }
 
     /// Takes the session away for a stream, if `start` succeeds.
@@ -190,6 +195,30 @@ pub unsafe extern "C" fn lean_session_truncate(
     error: *mut *mut lean_error,
 ) -> lean_status {
     guarded!(error, [session], { handle::get(session)?.with(|s| s.truncate(length)) })
+}
+
+/// Removes the tokens from `begin` up to, but not including, `end`, and runs what follows them again, at its
+/// new place; the number of tokens that ran goes to `ran`, which may be NULL. `options` may be NULL. A range
+/// beyond the session's tokens is an error that says how many there are.
+#[no_mangle]
+pub unsafe extern "C" fn lean_session_drop_range(
+    session: *mut lean_session,
+    begin: usize,
+    end: usize,
+    options: *const lean_prefill_options,
+    ran: *mut usize,
+    error: *mut *mut lean_error,
+) -> lean_status {
+    guarded!(error, [session], {
+        let (home, ran) = (handle::get(session)?, input::optional_out("ran", ran)?);
+        let (cancel, progress) = options::read(options)?.parts()?;
+        let report = |done, total| progress.report(done as u64, total as u64);
+        let n = home.with(|s| s.drop_range_with(begin..end, &cancel, report))?;
+        if let Some(ran) = ran {
+            ran.set(n);
+        }
+        Ok(())
+    })
 }
 
 /// A second session with the same content. Takes microseconds; memory is shared until one of them writes.

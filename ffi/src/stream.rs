@@ -192,7 +192,7 @@ pub(crate) unsafe fn request(ty: *const lean_type, options: &lean_generate_optio
     }
 }
 
-fn open(
+pub(crate) fn open(
     home: &Arc<Home>,
     generation: Generation<Session>,
     cancel: CancelToken,

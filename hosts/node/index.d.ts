@@ -200,6 +200,42 @@ export interface GenerateOptions extends StreamOptions {
   onPrefill?: (event: PrefillEvent) => unknown;
 }
 
+/** One of several values that continue the same context. */
+export interface Branch<T> extends Omit<GenerateOptions, 'checkpoint'> {
+  type: Type<T>;
+}
+export type Branches<Ts extends readonly unknown[]> = { [I in keyof Ts]: Branch<Ts[I]> };
+export type Results<Ts extends readonly unknown[]> = { [I in keyof Ts]: Result<Ts[I]> };
+export type Streams<Ts extends readonly unknown[]> = { [I in keyof Ts]: Stream<Ts[I]> };
+
+export interface ManyOptions extends CallOptions {
+  /** What all branches continue (models only). */
+  checkpoint?: Checkpoint | Uint8Array | string;
+}
+
+/** What a model has done since it was loaded, and the memory it takes now. */
+export interface Stats {
+  /** Passes over the weights. */
+  passes: number;
+  /** Sequences in those passes. */
+  slots: number;
+  /** Tokens in those passes. */
+  tokens: number;
+  /** Pages of state copied because their writer shared them. */
+  pagesCopied: number;
+  memory: { weightBytes: number; stateBytes: number; prefixCacheBytes: number };
+  /** Kept states of earlier contexts. */
+  prefix: {
+    lookups: number;
+    hits: number;
+    tokensReused: number;
+    entries: number;
+    bytes: number;
+    budget: number;
+    evictions: number;
+  };
+}
+
 /** A value that goes on keeps its type and its sampling. */
 export type ResumeOptions = Omit<GenerateOptions, 'checkpoint' | 'blocks' | keyof SamplingOptions>;
 
@@ -230,6 +266,8 @@ export class Stream<T> implements AsyncIterable<Event> {
   readonly result: Promise<Result<T>>;
   /** Ends the generation early: the iterator and `result` fail with the error `cancelled`. */
   cancel(): void;
+  /** Resolves, never rejects, once the generation has ended, however it did. */
+  readonly ended: Promise<void>;
   /** A checkpoint between two tokens; it holds at least the events iterated so far. */
   checkpoint(options?: CallOptions): Promise<Checkpoint>;
   [Symbol.asyncIterator](): AsyncIterator<Event>;
@@ -264,6 +302,14 @@ export class Session {
   stream<T>(type: Type<T>, options?: Omit<StreamOptions, 'checkpoint'>): Stream<T>;
   /** Goes on with the value that the session's checkpoint was taken in. */
   resume<T = unknown>(options?: ResumeOptions): Promise<Result<T>>;
+  /** Several values that continue the session, which stays as it is; they are decoded together. */
+  generateMany<const Ts extends readonly unknown[]>(branches: readonly [...Branches<Ts>], options?: CallOptions): Promise<Results<Ts>>;
+  /** The same, each iterated by itself. */
+  streamMany<const Ts extends readonly unknown[]>(branches: readonly [...Branches<Ts>], options?: CallOptions): Promise<Streams<Ts>>;
+  /** Keeps the first `length` tokens. */
+  truncate(length: number, options?: AppendOptions): Promise<void>;
+  /** Removes tokens from `begin` up to, but not including, `end`; what follows them is computed again. */
+  dropRange(begin: number, end: number, options?: AppendOptions): Promise<void>;
   checkpoint(): Promise<Checkpoint>;
   fork(): Promise<Session>;
   close(): Promise<void>;
@@ -284,6 +330,13 @@ export class Model {
   readonly info: ModelInfo;
   generate<T>(type: Type<T>, options?: GenerateOptions): Promise<Result<T>>;
   stream<T>(type: Type<T>, options?: StreamOptions): Stream<T>;
+  /** Several values that continue one checkpoint, or an empty context; they are decoded together. */
+  generateMany<const Ts extends readonly unknown[]>(branches: readonly [...Branches<Ts>], options?: ManyOptions): Promise<Results<Ts>>;
+  /** The same, each iterated by itself. */
+  streamMany<const Ts extends readonly unknown[]>(branches: readonly [...Branches<Ts>], options?: ManyOptions): Promise<Streams<Ts>>;
+  stats(): Promise<Stats>;
+  /** Bytes of state kept of earlier contexts, so that one that begins alike is not computed again; 0 is off. */
+  setPrefixCache(bytes: number): Promise<void>;
   /** Goes on with the value that a checkpoint was taken in. */
   resume<T = unknown>(checkpoint: Checkpoint | Uint8Array | string, options?: ResumeOptions): Promise<Result<T>>;
   session(options?: CallOptions & { checkpoint?: Checkpoint | Uint8Array | string; context?: number }): Promise<Session>;
@@ -297,6 +350,8 @@ export interface LoadOptions extends CallOptions {
   threads?: number;
   /** Default tokens of context. */
   context?: number;
+  /** See `Model.setPrefixCache`. */
+  prefixCacheBytes?: number;
   onProgress?: (progress: { done: number; total: number }) => unknown;
 }
 

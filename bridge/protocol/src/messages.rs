@@ -123,6 +123,48 @@ messages! {
         /// On the last chunk of an upload: CRC-32 of the whole blob.
         digest: Option<u32>,
     }
+    /// Generates one of several values that continue the same context and are decoded together. Its members are
+    /// requests of their own, which start once all of them have arrived, and name the same target, of which
+    /// exactly one of `model` and `session` is given. The tail is that of [`Generate`]; a type is needed. A
+    /// session stays as it is. Events: [`Prefill`], [`Tokens`]. Answer: [`Generated`].
+    GenerateBranch = 18, "GENERATE_BRANCH", ToBridge {
+        /// The host's number for the group, free again once it has started.
+        group: u32,
+        /// How many its members are.
+        members: u32,
+        /// Continues `checkpoint`, or an empty context.
+        model: Option<u32>,
+        /// Continues a copy of a session.
+        session: Option<u32>,
+        /// The checkpoint that the context begins with (with `model` only).
+        checkpoint: Option<u32>,
+        /// Keeps a checkpoint of the end state and answers its handle.
+        keep: bool,
+        /// Whether [`Prefill`] and [`Tokens`] events are wanted; without them only the answer is sent.
+        events: bool,
+    }
+    /// Asks what a model has done and what memory it takes. Answer: [`Info`].
+    ModelStats = 19, "MODEL_STATS", ToBridge {
+        /// The model.
+        model: u32,
+    }
+    /// Sets how many bytes of state a model keeps of earlier contexts, so that one that begins alike is not
+    /// computed again from its beginning; 0 turns it off. Answer: [`Ok`].
+    ModelPrefixCache = 20, "MODEL_PREFIX_CACHE", ToBridge {
+        /// The model.
+        model: u32,
+        /// Bytes.
+        bytes: u64,
+    }
+    /// Removes tokens from a session; what follows them is computed again. Events: [`Prefill`]. Answer: [`Session`].
+    SessionCut = 21, "SESSION_CUT", ToBridge {
+        /// The session.
+        session: u32,
+        /// The first token that goes.
+        begin: u32,
+        /// The first after it that stays; none cuts to the end.
+        end: Option<u32>,
+    }
 
     /// What the bridge is. First frame from the bridge, on request 0. A host reads the fields it knows and
     /// ignores bytes after them.

@@ -157,6 +157,35 @@ fn accepted() -> Vec<Case> {
             )],
         ),
         case(
+            "generate_branch",
+            "two values that continue one checkpoint together, each a request of its own",
+            &[4, 5].map(|request| {
+                let branch = m::GenerateBranch {
+                    group: 9,
+                    members: 2,
+                    model: Some(1),
+                    checkpoint: Some(7),
+                    events: true,
+                    ..Default::default()
+                };
+                f(request, crit, branch, doc)
+            }),
+        ),
+        case("model_stats", "", &[f(3, crit, m::ModelStats { model: 1 }, b"")]),
+        case(
+            "model_prefix_cache",
+            "more bytes than 32 bits count",
+            &[f(3, crit, m::ModelPrefixCache { model: 1, bytes: 5_000_000_000 }, b"")],
+        ),
+        case(
+            "session_cut",
+            "a range, and everything from a token on",
+            &[
+                f(5, crit, m::SessionCut { session: 3, begin: 10, end: Some(20) }, b""),
+                f(6, crit, m::SessionCut { session: 3, begin: 10, end: None }, b""),
+            ],
+        ),
+        case(
             "session_open",
             "",
             &[f(5, crit, m::SessionOpen { model: 1, checkpoint: None, context: Some(512) }, b"")],

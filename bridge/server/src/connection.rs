@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Requests that may be open at once; each running one has a thread.
-const OPEN_REQUESTS_MAX: usize = 64;
+pub(crate) const OPEN_REQUESTS_MAX: usize = 64;
 
 /// Why a connection ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,6 +177,10 @@ impl Inner {
             m::Unload::KIND => self.start(agreed, frame, ops::model::unload),
             m::ModelInfo::KIND => self.start(agreed, frame, ops::model::info),
             m::Generate::KIND => self.start(agreed, frame, ops::generate::generate),
+            m::GenerateBranch::KIND => self.start(agreed, frame, ops::generate::branch),
+            m::ModelStats::KIND => self.start(agreed, frame, ops::model::stats),
+            m::ModelPrefixCache::KIND => self.start(agreed, frame, ops::model::prefix_cache),
+            m::SessionCut::KIND => self.start(agreed, frame, ops::session::cut),
             m::SessionOpen::KIND => self.start(agreed, frame, ops::session::open),
             m::SessionAppend::KIND => self.start(agreed, frame, ops::session::append),
             m::SessionFork::KIND => self.start(agreed, frame, ops::session::fork),

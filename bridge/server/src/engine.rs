@@ -2,12 +2,13 @@
 
 use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
 use lean_engine::{
-    Block, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request, RequestOptions,
-    Restore, Result, Session, SessionOptions, TypeSource,
+    Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request,
+    RequestOptions, Restore, Result, Session, SessionOptions, TypeSource,
 };
 use serde::Deserialize;
 use serde_json::Value;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Loads model files.
@@ -90,6 +91,22 @@ impl port::Model for EngineModel {
         Ok(Box::new(EngineSession(self.model.restore_with(&checkpoint.0, Restore::Exact, options)?)))
     }
 
+    fn stats(&self) -> Value {
+        let (passes, memory) = (self.model.stats(), self.model.memory());
+        serde_json::json!({
+            "passes": passes.passes,
+            "slots": passes.slots,
+            "tokens": passes.tokens,
+            "pages_copied": self.model.pages_copied(),
+            "memory": memory,
+            "prefix": self.model.prefix_stats(),
+        })
+    }
+
+    fn set_prefix_cache(&self, bytes: u64) {
+        self.model.set_prefix_cache(bytes);
+    }
+
     fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn port::Checkpoint>> {
         let checkpoint = Checkpoint::from_bytes(bytes)?;
         // Restored once and thrown away: one that does not fit is refused here and not at its first use. What
@@ -140,6 +157,28 @@ impl port::Session for EngineSession {
         }
     }
 
+    fn cut(&mut self, range: Range<usize>, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()> {
+        let progress = |done, total| {
+            if on_prefill(done, total).is_err() {
+                cancel.cancel();
+            }
+        };
+        self.0.drop_range_with(range, cancel, progress).map(|_ran| ())
+    }
+
+    fn generate_many(&self, branches: &[port::Branch<'_>]) -> Result<Vec<Box<dyn port::Generation>>> {
+        let mut parts = Vec::with_capacity(branches.len());
+        for branch in branches {
+            let blocks = Vec::<Block>::deserialize(branch.blocks).map_err(|e| Error::invalid("blocks", e))?;
+            let request = request(branch.ty, branch.options)?;
+            parts.push((blocks, Request { cancel: branch.cancel.clone(), ..request }));
+        }
+        let requests: Vec<_> =
+            parts.iter().map(|(blocks, request)| BranchRequest { blocks, request }).collect();
+        let generations = self.0.generate_many(&requests)?;
+        Ok(generations.into_iter().map(|g| Box::new(EngineGeneration(g)) as _).collect())
+    }
+
     fn fork(&self) -> Result<Box<dyn port::Session>> {
         Ok(Box::new(EngineSession(self.0.fork()?)))
     }
@@ -170,6 +209,7 @@ impl port::Session for EngineSession {
     }
 }
 
+/// A request from its JSON parts.
 fn request(ty: &Value, options: &Value) -> Result<Request> {
     let ty = TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
     let options = RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;

@@ -1,5 +1,6 @@
 //! Numbers that hosts hold instead of objects.
 
+use crate::groups::Groups;
 use crate::port::{Checkpoint, Model, Session};
 use lean_engine::{Error, Result};
 use std::collections::HashMap;
@@ -58,6 +59,7 @@ pub(crate) struct Tables {
     pub models: Handles<Arc<dyn Model>>,
     pub sessions: Handles<SessionSlot>,
     pub checkpoints: Handles<Arc<dyn Checkpoint>>,
+    pub groups: Groups,
 }
 
 impl Tables {
@@ -66,10 +68,12 @@ impl Tables {
             models: Handles::new("model"),
             sessions: Handles::new("session"),
             checkpoints: Handles::new("checkpoint"),
+            groups: Groups::default(),
         }
     }
 
     pub fn clear(&self) {
+        self.groups.clear();
         self.sessions.clear();
         self.checkpoints.clear();
         self.models.clear();

@@ -17,6 +17,7 @@ pub mod echo;
 pub mod engine;
 mod failure;
 mod files;
+mod groups;
 mod handles;
 mod ops;
 mod outbox;

@@ -5,6 +5,7 @@
 use lean_engine::{CancelToken, Result};
 use serde_json::Value;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What to load, and how.
@@ -50,6 +51,10 @@ pub trait Model: Send + Sync {
     fn restore(&self, checkpoint: &dyn Checkpoint, context: Option<usize>) -> Result<Box<dyn Session>>;
     /// A checkpoint from its bytes, checked against this model.
     fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn Checkpoint>>;
+    /// A JSON object of what it has done and what it takes.
+    fn stats(&self) -> Value;
+    /// Sets how many bytes of state it keeps of earlier contexts.
+    fn set_prefix_cache(&self, bytes: u64);
 }
 
 /// A state that can be continued from; immutable, shared.
@@ -60,6 +65,18 @@ pub trait Checkpoint: Send + Sync + Any {
     fn to_bytes(&self) -> Result<Vec<u8>>;
     /// For the model that restores it.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// One of several values that continue the same sequence.
+pub struct Branch<'a> {
+    /// A JSON array of blocks.
+    pub blocks: &'a Value,
+    /// The type.
+    pub ty: &'a Value,
+    /// The request's options.
+    pub options: &'a Value,
+    /// Ends this one alone.
+    pub cancel: &'a CancelToken,
 }
 
 /// One sequence, used by one thread at a time. A call that fails leaves it unusable: whoever needs it as it
@@ -75,6 +92,10 @@ pub trait Session: Send {
         cancel: &CancelToken,
         on_prefill: OnPrefill<'_>,
     ) -> Result<()>;
+    /// Removes the tokens of a range; what follows them is computed again.
+    fn cut(&mut self, range: Range<usize>, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()>;
+    /// Starts values side by side, each on a copy of this sequence.
+    fn generate_many(&self, branches: &[Branch<'_>]) -> Result<Vec<Box<dyn Generation>>>;
     /// A copy that shares pages.
     fn fork(&self) -> Result<Box<dyn Session>>;
     /// The state now.

@@ -140,6 +140,12 @@ pub trait Backend: Send + Sync {
     fn export(&self, state: StateId) -> Result<StateImage>;
     /// A state from a host copy of the same shape.
     fn import(&self, image: &StateImage) -> Result<StateId>;
+    /// A state's pages and windows, those that it shares included: a number that two states' shared pages have
+    /// in common for as long as either lives, and bytes.
+    fn parts(&self, state: StateId) -> Result<Vec<(u64, u64)>>;
+    /// Pages that were copied because their writer shared them. A fork copies none; it or its source copies
+    /// at most one, with its next write.
+    fn pages_copied(&self) -> u64;
     /// Bytes of all live states, shared pages counted once.
     fn state_bytes(&self) -> u64;
     /// Queues a pass. On success every state has grown by its slot's tokens; on error none has.

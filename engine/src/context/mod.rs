@@ -11,6 +11,8 @@ pub mod files;
 #[path = "wasm.rs"]
 pub mod files;
 mod pack;
+mod prefix;
+mod radix;
 mod sequence;
 
 pub use block::Block;
@@ -18,4 +20,6 @@ pub(crate) use block::BlockEncoder;
 pub(crate) use checkpoint::Identity;
 pub use checkpoint::{Checkpoint, CheckpointInfo, Restore, Restored, SaveOptions};
 pub use file::CheckpointFile;
+pub use prefix::PrefixStats;
+pub(crate) use prefix::{PrefixCache, PrefixKey};
 pub(crate) use sequence::Sequence;

@@ -25,12 +25,18 @@ pub(crate) struct Sequence {
     pub tokens: Vec<u32>,
     /// Most tokens the sequence may hold.
     pub capacity: usize,
+    computed_here: bool,
 }
 
 impl Sequence {
     pub fn new(backend: &Arc<dyn Backend>, capacity: usize) -> Result<Self> {
         let id = backend.new_state()?;
-        Ok(Sequence { state: StateHandle { backend: backend.clone(), id }, tokens: Vec::new(), capacity })
+        Ok(Sequence {
+            state: StateHandle { backend: backend.clone(), id },
+            tokens: Vec::new(),
+            capacity,
+            computed_here: true,
+        })
     }
 
     /// A sequence from a host copy of its state.
@@ -41,11 +47,22 @@ impl Sequence {
         capacity: usize,
     ) -> Result<Self> {
         let id = backend.import(image)?;
-        Ok(Sequence { state: StateHandle { backend: backend.clone(), id }, tokens, capacity })
+        Ok(Sequence {
+            state: StateHandle { backend: backend.clone(), id },
+            tokens,
+            capacity,
+            computed_here: false,
+        })
     }
 
     pub fn state(&self) -> StateId {
         self.state.id
+    }
+
+    /// Whether the state is known to be what this model makes of these tokens. What was imported is what its
+    /// bytes say.
+    pub fn computed_here(&self) -> bool {
+        self.computed_here
     }
 
     /// Whether the state lives in this backend.
@@ -62,7 +79,8 @@ impl Sequence {
     pub fn fork(&self) -> Result<Self> {
         let id = self.state.backend.fork(self.state.id)?;
         let state = StateHandle { backend: self.state.backend.clone(), id };
-        Ok(Sequence { state, tokens: self.tokens.clone(), capacity: self.capacity })
+        let Sequence { capacity, computed_here, .. } = *self;
+        Ok(Sequence { state, tokens: self.tokens.clone(), capacity, computed_here })
     }
 
     /// Shortens the sequence to `len` tokens. Where the state cannot be cut there, the tokens that it lost

@@ -4,7 +4,7 @@ use super::model::ModelInfo;
 use crate::backend::{Backend, Mask};
 use crate::chat::ChatTemplate;
 use crate::constrain::{Matcher, Type, TypeSource, Vocabulary};
-use crate::context::{Block, BlockEncoder, Identity, Sequence};
+use crate::context::{Block, BlockEncoder, Identity, PrefixCache, PrefixKey, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::RunDeps;
 use crate::schedule::Scheduler;
@@ -21,6 +21,7 @@ pub(super) struct Core {
     pub backend: Arc<dyn Backend>,
     pub scheduler: Arc<Scheduler>,
     pub text_mask: Mask,
+    pub prefixes: PrefixCache,
     /// Built with the first constrained type: loading a model for plain text should not wait for it.
     vocabulary: OnceLock<Result<Vocabulary>>,
 }
@@ -32,10 +33,12 @@ impl Core {
         tokenizer: Arc<Tokenizer>,
         template: Option<Result<ChatTemplate>>,
         backend: Arc<dyn Backend>,
+        prefix_cache: u64,
     ) -> Self {
         Core {
             text_mask: text_mask(&tokenizer, info.vocab_size),
             scheduler: Arc::new(Scheduler::new(backend.clone())),
+            prefixes: PrefixCache::new(backend.clone(), prefix_cache),
             info,
             identity,
             tokenizer,
@@ -45,8 +48,19 @@ impl Core {
         }
     }
 
+    /// Whose states a session may share.
+    pub fn prefix_key(&self) -> PrefixKey {
+        PrefixKey { adapter: None }
+    }
+
     pub fn run_deps(&self) -> RunDeps<'_> {
-        RunDeps { scheduler: &self.scheduler, tokenizer: &self.tokenizer, text_mask: &self.text_mask }
+        RunDeps {
+            scheduler: &self.scheduler,
+            tokenizer: &self.tokenizer,
+            text_mask: &self.text_mask,
+            prefixes: &self.prefixes,
+            prefix_key: self.prefix_key(),
+        }
     }
 
     /// What follows a value of the type. Unbounded text needs no grammar; the text mask keeps control tokens out.

@@ -86,6 +86,7 @@ impl<S: BorrowMut<Session>> Generation<S> {
         let session = self.session.borrow_mut();
         session.seq = seq;
         session.suspended = None;
+        session.remember();
         Ok(())
     }
 

@@ -57,10 +57,19 @@ pub struct LoadOptions {
     pub adapter: Option<String>,
     /// Accept software GPU adapters.
     pub allow_software_gpu: bool,
+    /// Bytes of state that the model keeps of earlier contexts, so that a session that begins alike does not
+    /// compute its beginning again. `None` is [`LoadOptions::PREFIX_CACHE_BYTES`], 0 turns it off.
+    pub prefix_cache: Option<u64>,
     /// Progress.
     pub progress: Option<ProgressFn>,
     /// Cancels the load between tensors.
     pub cancel: CancelToken,
+}
+
+impl LoadOptions {
+    /// The default of [`LoadOptions::prefix_cache`]: some thousand tokens of a small model, little beside its
+    /// weights.
+    pub const PREFIX_CACHE_BYTES: u64 = 256 << 20;
 }
 
 /// What a model file asks for, known before any weight is read.
@@ -178,7 +187,8 @@ impl Model {
             exactness_class: backend.info().exactness_class,
             shape: backend.shape().clone(),
         };
-        Ok(Model(Arc::new(Core::new(info, identity, tokenizer, template, backend))))
+        let prefix_cache = options.prefix_cache.unwrap_or(LoadOptions::PREFIX_CACHE_BYTES);
+        Ok(Model(Arc::new(Core::new(info, identity, tokenizer, template, backend, prefix_cache))))
     }
 }
 

@@ -57,8 +57,7 @@ impl Session {
         let shared = self.fill_shared(&contexts, branches)?;
         let mut runs = Vec::with_capacity(branches.len());
         for ((branch, tokens), matcher) in branches.iter().zip(contexts).zip(matchers) {
-            let mut seq = shared.fork()?;
-            seq.tokens = tokens;
+            let seq = self.extend(shared.fork()?, tokens)?;
             runs.push(Run::new(seq, branch.request.clone(), |_| Ok(matcher))?);
         }
         let sessions = (0..runs.len()).map(|_| self.fork()).collect::<Result<Vec<_>>>()?;
@@ -69,7 +68,7 @@ impl Session {
     /// A sequence that holds what several contexts begin with, computed. At least one token of each is left, for
     /// its logits.
     fn fill_shared(&self, contexts: &[Vec<u32>], branches: &[BranchRequest<'_>]) -> Result<Sequence> {
-        let mut seq = self.seq.fork()?;
+        let seq = self.seq.fork()?;
         let [first, others @ ..] = contexts else { return Ok(seq) };
         let common = others
             .iter()
@@ -80,7 +79,9 @@ impl Session {
             // Nothing beyond the session's own tokens is shared; what is pending there runs in the branches.
             return Ok(seq);
         }
-        seq.tokens = first[..end].to_vec();
+        // One more than is computed, as if it were the token whose logits are wanted.
+        let mut seq = self.begin(first[..=end].to_vec())?;
+        seq.tokens.truncate(end);
         // Given up only once no branch wants it any more.
         let deadline = branches.iter().map(|b| b.request.deadline).max().flatten();
         let deadline = deadline.filter(|_| branches.iter().all(|b| b.request.deadline.is_some()));
@@ -94,6 +95,7 @@ impl Session {
                 scheduler.discard(done);
             }
         }
+        self.model.0.prefixes.insert(self.model.0.prefix_key(), &seq);
         Ok(seq)
     }
 }

@@ -14,5 +14,5 @@ mod tests;
 pub use generation::Generation;
 pub use load::{BackendChoice, LoadOptions, ModelPlan};
 pub use many::BranchRequest;
-pub use model::{Context, Model, ModelInfo};
+pub use model::{Context, Memory, Model, ModelInfo};
 pub use session::{Session, SessionOptions};

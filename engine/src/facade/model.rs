@@ -5,7 +5,7 @@ use super::load::ModelPlan;
 use super::session::{Session, SessionOptions};
 use crate::backend::BackendInfo;
 use crate::chat::Chat;
-use crate::context::{Block, Checkpoint, Restore};
+use crate::context::{Block, Checkpoint, PrefixStats, Restore};
 use crate::error::Result;
 use crate::generate::{Output, Request};
 use crate::schedule::SchedulerStats;
@@ -80,6 +80,17 @@ impl ModelInfo {
             has_chat_template: chat,
         }
     }
+}
+
+/// Memory that a model takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Memory {
+    /// Of weights, in the backend's layout.
+    pub weight_bytes: u64,
+    /// Of all states: sessions, checkpoints in memory, kept prefixes. Shared pages count once.
+    pub state_bytes: u64,
+    /// Of those, bytes that kept prefixes hold, alone or together with sessions.
+    pub prefix_cache_bytes: u64,
 }
 
 /// An ordered context: a checkpoint, then blocks.
@@ -173,7 +184,37 @@ impl Model {
         self.0.scheduler.stats()
     }
 
-    /// Bytes of state of all sessions and checkpoints of this model, shared pages counted once.
+    /// What the reuse of earlier contexts' states does and takes.
+    pub fn prefix_stats(&self) -> PrefixStats {
+        self.0.prefixes.stats()
+    }
+
+    /// Sets how many bytes of state are kept of earlier contexts; 0 drops them and turns the reuse off.
+    pub fn set_prefix_cache(&self, bytes: u64) {
+        self.0.prefixes.set_budget(bytes);
+    }
+
+    /// Drops the kept states of earlier contexts.
+    pub fn clear_prefix_cache(&self) {
+        self.0.prefixes.clear();
+    }
+
+    /// What the model takes now.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            weight_bytes: self.0.info.weight_bytes,
+            state_bytes: self.0.backend.state_bytes(),
+            prefix_cache_bytes: self.0.prefixes.stats().bytes,
+        }
+    }
+
+    /// Pages of state that were copied since the model was loaded, because a session wrote to one that it
+    /// shared. A fork copies none; it or its source copies at most one, with its next write.
+    pub fn pages_copied(&self) -> u64 {
+        self.0.backend.pages_copied()
+    }
+
+    /// Bytes of state of all sessions, checkpoints and kept prefixes of this model, shared pages counted once.
     pub fn state_bytes(&self) -> u64 {
         self.0.backend.state_bytes()
     }

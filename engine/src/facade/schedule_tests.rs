@@ -71,6 +71,12 @@ impl Backend for Gated {
     fn import(&self, image: &StateImage) -> Result<StateId> {
         self.inner.import(image)
     }
+    fn parts(&self, state: StateId) -> Result<Vec<(u64, u64)>> {
+        self.inner.parts(state)
+    }
+    fn pages_copied(&self) -> u64 {
+        self.inner.pages_copied()
+    }
     fn state_bytes(&self) -> u64 {
         self.inner.state_bytes()
     }

@@ -7,7 +7,8 @@ use crate::cancel::CancelToken;
 use crate::context::{Block, Checkpoint, Restored, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::{advance, Advance, Request, Resume, Run};
-use crate::schedule::Patience;
+use crate::schedule::{Patience, MAX_BATCH_TOKENS};
+use std::ops::Range;
 
 /// Choices made when a session is opened.
 #[derive(Debug, Clone, Default)]
@@ -69,8 +70,8 @@ impl Session {
         cancel: &CancelToken,
         progress: impl FnMut(usize, usize),
     ) -> Result<()> {
-        let tokens = self.with_blocks(blocks)?;
-        self.replace(self.seq.fork()?, tokens, cancel, progress)
+        let seq = self.begin(self.with_blocks(blocks)?)?;
+        self.replace(seq, cancel, progress)
     }
 
     /// This session's tokens and those of more blocks.
@@ -103,23 +104,19 @@ impl Session {
         let mut seq = self.seq.fork()?;
         // The last token stays pending, since its logits are wanted.
         seq.truncate(common.min(tokens.len() - 1))?;
+        let seq = self.extend(seq, tokens)?;
         let reused = seq.filled()?;
-        self.replace(seq, tokens, cancel, progress)?;
+        self.replace(seq, cancel, progress)?;
         Ok(reused)
     }
 
-    /// Runs `seq` up to the last of `tokens` and makes it this session's sequence.
+    /// Runs `seq` up to the last of its tokens and makes it this session's sequence.
     fn replace(
         &mut self,
-        mut seq: Sequence,
-        tokens: Vec<u32>,
+        seq: Sequence,
         cancel: &CancelToken,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<()> {
-        if tokens.len() > seq.capacity {
-            return Err(Error::ContextOverflow { needed: tokens.len(), available: seq.capacity });
-        }
-        seq.tokens = tokens;
         let (first, end) = (seq.filled()?, seq.tokens.len() - 1);
         let patience = Patience { cancel, deadline: None };
         let mut filled = first;
@@ -134,7 +131,36 @@ impl Session {
         cancel.check()?;
         self.seq = seq;
         self.suspended = None;
+        self.remember();
         Ok(())
+    }
+
+    /// A sequence for `tokens`, which begin with this session's.
+    pub(super) fn begin(&self, tokens: Vec<u32>) -> Result<Sequence> {
+        self.extend(self.seq.fork()?, tokens)
+    }
+
+    /// Makes a sequence's tokens `tokens`, which begin with what its state holds. If an earlier context has the
+    /// state of more of them, that is taken.
+    pub(super) fn extend(&self, mut seq: Sequence, tokens: Vec<u32>) -> Result<Sequence> {
+        if tokens.len() > seq.capacity {
+            return Err(Error::ContextOverflow { needed: tokens.len(), available: seq.capacity });
+        }
+        let (core, capacity) = (&self.model.0, seq.capacity);
+        if seq.computed_here() {
+            if let Some(found) = core.prefixes.find(core.prefix_key(), &tokens, seq.filled()?) {
+                seq = found;
+                seq.capacity = capacity;
+            }
+        }
+        seq.tokens = tokens;
+        Ok(seq)
+    }
+
+    /// Keeps the state for later contexts that begin alike.
+    pub(super) fn remember(&self) {
+        let core = &self.model.0;
+        core.prefixes.insert(core.prefix_key(), &self.seq);
     }
 
     /// Starts a value after the present context. Nothing of it is part of the session until it is finished.
@@ -166,8 +192,7 @@ impl Session {
     }
 
     fn start_after(&self, blocks: &[Block], request: &Request) -> Result<Run> {
-        let mut seq = self.seq.fork()?;
-        seq.tokens = self.with_blocks(blocks)?;
+        let seq = self.begin(self.with_blocks(blocks)?)?;
         let core = &self.model.0;
         Run::new(seq, request.clone(), |ty| core.matcher(ty))
     }
@@ -231,6 +256,38 @@ impl Session {
         Ok(())
     }
 
+    /// Removes the tokens `range` and computes what follows them again, at its new place. Returns how many tokens
+    /// were run. A range beyond the session's tokens is an error that says how many there are, and changes
+    /// nothing.
+    pub fn drop_range(&mut self, range: Range<usize>) -> Result<usize> {
+        self.drop_range_with(range, &CancelToken::new(), |_, _| {})
+    }
+
+    /// The same, cancellable, with progress in tokens (done, total).
+    pub fn drop_range_with(
+        &mut self,
+        range: Range<usize>,
+        cancel: &CancelToken,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<usize> {
+        let old = &self.seq.tokens;
+        let whole = old.get(range.clone()).map(|_| (&old[..range.start], &old[range.end..]));
+        let Some((kept, moved)) = whole else {
+            let reason = format!("{range:?}, but the session has {} tokens", old.len());
+            return Err(Error::invalid("range", reason));
+        };
+        if range.is_empty() || range.end == old.len() {
+            return self.truncate(old.len() - range.len()).map(|()| 0);
+        }
+        let tokens = [kept, moved].concat();
+        let mut seq = self.seq.fork()?;
+        seq.truncate(range.start)?;
+        let seq = self.extend(seq, tokens)?;
+        let pending = seq.tokens.len() - 1 - seq.filled()?;
+        self.replace(seq, cancel, progress)?;
+        Ok(pending)
+    }
+
     /// The token-level door: appends ids, runs everything pending and returns the last token's logits, `[vocab]`.
     pub fn forward(&mut self, ids: &[u32]) -> Result<Vec<f32>> {
         let all = self.forward_rows(ids, Logits::Last { read: true })?;
@@ -245,36 +302,59 @@ impl Session {
     fn forward_rows(&mut self, ids: &[u32], logits: Logits) -> Result<Vec<Vec<f32>>> {
         let encoder = self.model.0.encoder(&[])?;
         let ids = encoder.continuation(&[Block::Tokens(ids.to_vec())])?;
-        let mut seq = self.seq.fork()?;
-        let needed = seq.tokens.len() + ids.len();
-        if needed > seq.capacity {
-            return Err(Error::ContextOverflow { needed, available: seq.capacity });
+        let (before, filled) = (self.seq.tokens.len(), self.seq.filled()?);
+        let end = before + ids.len();
+        if end > self.seq.capacity {
+            return Err(Error::ContextOverflow { needed: end, available: self.seq.capacity });
         }
-        seq.tokens.extend(ids);
-        let end = seq.tokens.len();
-        if seq.filled()? == end {
+        if filled == end {
             return Err(Error::invalid("ids", "no token is pending, so there is nothing to run"));
         }
+        let rows = if end - filled > MAX_BATCH_TOKENS {
+            let mut seq = self.seq.fork()?;
+            seq.tokens.extend(ids);
+            let rows = self.run_rows(&seq, logits)?;
+            self.seq = seq;
+            rows
+        } else {
+            // A step of a token-level loop: without a fork, whose source would make its first write a copy.
+            self.seq.tokens.extend(ids);
+            let result = self.run_rows(&self.seq, logits);
+            if result.is_err() {
+                self.take_back(before);
+            }
+            result?
+        };
+        self.suspended = None;
+        Ok(rows)
+    }
+
+    /// Takes back tokens of which some may have run.
+    fn take_back(&mut self, len: usize) {
+        // A state that cannot be cut is lost with its device; the tokens are right either way.
+        let _ = self.seq.truncate(len);
+        self.seq.tokens.truncate(len);
+    }
+
+    /// Runs what is pending in a sequence.
+    fn run_rows(&self, seq: &Sequence, logits: Logits) -> Result<Vec<Vec<f32>>> {
         let (scheduler, cancel) = (&self.model.0.scheduler, CancelToken::new());
         let patience = Patience { cancel: &cancel, deadline: None };
-        let vocab = self.model.0.info.vocab_size;
+        let (vocab, end) = (self.model.0.info.vocab_size, seq.tokens.len());
         let mut rows = Vec::new();
         loop {
             // With `All` every chunk returns its rows, so each is asked for as if it were the last.
             let to = match logits {
-                Logits::All => end.min(seq.filled()? + crate::schedule::MAX_BATCH_TOKENS),
+                Logits::All => end.min(seq.filled()? + MAX_BATCH_TOKENS),
                 _ => end,
             };
-            if let Advance::Last(done) = advance(&seq, to, logits, scheduler, patience)? {
+            if let Advance::Last(done) = advance(seq, to, logits, scheduler, patience)? {
                 let output = scheduler.output(done, patience)?;
                 rows.extend(output.logits.unwrap_or_default().chunks_exact(vocab).map(<[f32]>::to_vec));
                 if to == end {
-                    break;
+                    return Ok(rows);
                 }
             }
         }
-        self.seq = seq;
-        self.suspended = None;
-        Ok(rows)
     }
 }

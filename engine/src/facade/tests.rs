@@ -166,3 +166,30 @@ fn a_checkpoint_cannot_raise_the_context_above_the_models() {
     let restored = model.restore(&forged, Restore::Exact).unwrap();
     assert_eq!(restored.capacity(), model.info().context_length);
 }
+
+#[test]
+fn a_fork_of_4096_tokens_copies_no_page() {
+    for name in ["llama-hd64-tied.s1.q4_1", "lfm2-hd64-tied.s1.q4_0"] {
+        let path = format!("{}/../tests/fixtures/models/{name}.gguf", env!("CARGO_MANIFEST_DIR"));
+        let options = LoadOptions { threads: 2, prefix_cache: Some(0), ..Default::default() };
+        let model = Model::load(path, options).unwrap();
+        let mut s = model.session(SessionOptions::default()).unwrap();
+        // More than the fixture was made for; what is counted here does not depend on positions.
+        s.seq.capacity = 5000;
+        s.append(&[Block::Tokens((0..4097).map(|i| 20 + (i * 31) % 800).collect())]).unwrap();
+        assert_eq!(s.seq.filled(), Ok(4096));
+        let (bytes, passes) = (model.state_bytes(), model.stats());
+        let mut fork = s.fork().unwrap().fork().unwrap();
+        assert_eq!((model.state_bytes(), model.pages_copied(), model.stats()), (bytes, 0, passes), "{name}");
+        // 4,096 tokens are whole pages: not even a partial one is copied.
+        fork.forward(&[7]).unwrap();
+        assert_eq!(model.pages_copied(), 0, "{name}");
+        let mut second = fork.fork().unwrap();
+        drop(fork);
+        second.forward(&[7]).unwrap();
+        assert_eq!(model.pages_copied(), 0, "{name}: a page that nobody else has any more is not copied");
+        let _third = second.fork().unwrap();
+        second.forward(&[7]).unwrap();
+        assert_eq!(model.pages_copied(), 1, "{name}: one partial page at the next write");
+    }
+}

@@ -202,9 +202,10 @@ impl Scheduler {
             Some(Ok(done)) => self.discard(done),
             Some(Err(_)) => {}
             None if remove(&mut queue.waiting, id) => {}
-            None => {
+            None if queue.in_flight.iter().any(|(job, _)| *job == id) => {
                 queue.abandoned.insert(id);
             }
+            None => {}
         }
     }
 

@@ -310,6 +310,9 @@ pub struct BenchArgs {
     /// Tokens of the context that is checkpointed, saved and loaded; 0 leaves it out
     #[arg(long, default_value_t = 999, value_name = "N")]
     pub checkpoint: usize,
+    /// Also decode so many branches of one context, together and one after the other
+    #[arg(long, value_name = "N")]
+    pub branches: Option<usize>,
     /// Repetitions; medians are printed
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub runs: usize,

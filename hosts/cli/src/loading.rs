@@ -39,6 +39,7 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
             allow_software_gpu: device.adapter.is_some(),
             progress: Some(Box::new(progress)),
             cancel: interrupt::token(),
+            ..LoadOptions::default()
         },
     );
     interrupt::release();

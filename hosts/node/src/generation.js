@@ -30,9 +30,9 @@ function resultOf(connection, { head, tail }) {
 }
 
 /**
- * Runs a GENERATE.
+ * Runs a GENERATE, or with a group one of its members.
  * @param {import('./connection.js').Connection} connection
- * @param {{ model?: number, session?: number }} on
+ * @param {{ model?: number, session?: number, group?: number, members?: number }} on
  * @param {{ onEvent?: (event: object) => unknown, onId?: (id: number) => void }} [hooks]
  */
 export async function generate(connection, on, type, options = {}, { onEvent, onId } = {}) {
@@ -51,8 +51,9 @@ export async function generate(connection, on, type, options = {}, { onEvent, on
   };
   const events = Boolean(onEvent ?? onToken ?? onPrefill);
   const head = { ...on, checkpoint: start?.handleOn(connection) ?? null, keep, events };
+  const name = on.group === undefined ? 'GENERATE' : 'GENERATE_BRANCH';
   try {
-    return resultOf(connection, await connection.request('GENERATE', head, { tail, signal, onEvent: listen, onId }));
+    return resultOf(connection, await connection.request(name, head, { tail, signal, onEvent: listen, onId }));
   } finally {
     if (!given) start.drop().catch(() => {});
   }
@@ -71,7 +72,8 @@ export class Stream {
   /** Whether events are taken as they come, since somebody waits for the result alone. */
   #flowing = false;
 
-  constructor(connection, on, type, options) {
+  /** `onUnsent` is called if the request fails before it could be sent. */
+  constructor(connection, on, type, options, onUnsent) {
     this.#connection = connection;
     const hooks = {
       onId: (id) => {
@@ -88,9 +90,12 @@ export class Stream {
     };
     this.#result = generate(connection, on, type, options, hooks);
     // A failure that nobody asks `result` for is the iterator's to report.
-    this.#result.then(
+    this.ended = this.#result.then(
       () => this.#end(null),
-      (error) => this.#end(error),
+      (error) => {
+        this.#end(error);
+        if (this.#id === null) onUnsent?.();
+      },
     );
   }
 

@@ -5,6 +5,7 @@ import { Checkpoint, loadCheckpoint } from './checkpoint.js';
 import { Connection } from './connection.js';
 import { exited, invalid, LeanError } from './errors.js';
 import { generate, Stream } from './generation.js';
+import { generateMany, streamMany } from './many.js';
 import { camel, json, wireBlocks } from './options.js';
 import { BridgeProcess } from './process.js';
 import { Type, type } from './type.js';
@@ -59,12 +60,14 @@ export class Lean {
   }
 
   /** Loads a model file, or `echo`, the model without weights. */
-  async load(path, { backend, threads, context, onProgress, signal } = {}) {
+  async load(path, { backend, threads, context, prefixCacheBytes, onProgress, signal } = {}) {
     if (typeof path !== 'string') throw invalid('load: the path of a model file is needed');
     const head = { path, backend, threads, context, progress: Boolean(onProgress) };
     const onEvent = ({ name, head: e }) => (name === 'PROGRESS' ? onProgress?.({ done: e.done, total: e.total }) : undefined);
     const { head: loaded, tail } = await this.#connection.request('LOAD', head, { signal, onEvent });
-    return new Model(this.#connection, loaded.model, camel(JSON.parse(decoder.decode(tail))));
+    const model = new Model(this.#connection, loaded.model, camel(JSON.parse(decoder.decode(tail))));
+    if (prefixCacheBytes !== undefined) await model.setPrefixCache(prefixCacheBytes);
+    return model;
   }
 
   /** Ends the bridge; what still runs is cancelled. */
@@ -110,6 +113,29 @@ export class Model {
   /** The same, iterated event by event. */
   stream(type, options = {}) {
     return new Stream(this.#connection, { model: this.#model }, type, options);
+  }
+
+  /** Several values that continue one checkpoint, or an empty context: a pass over the weights serves all of them. */
+  generateMany(branches, options = {}) {
+    return generateMany(this.#connection, { model: this.#model }, branches, options);
+  }
+
+  /** The same, each iterated by itself. */
+  streamMany(branches, options = {}) {
+    return streamMany(this.#connection, { model: this.#model }, branches, options);
+  }
+
+  /** What it has done since it was loaded, and the memory it takes. */
+  async stats() {
+    const { tail } = await this.#connection.request('MODEL_STATS', { model: this.#model });
+    const { memory, prefix, ...counts } = JSON.parse(decoder.decode(tail));
+    return { ...camel(counts), memory: camel(memory), prefix: camel(prefix) };
+  }
+
+  /** Bytes of state kept of earlier contexts, so that one that begins alike is not computed again; 0 is off. */
+  async setPrefixCache(bytes) {
+    if (!Number.isSafeInteger(bytes) || bytes < 0) throw invalid('setPrefixCache: a number of bytes is needed');
+    await this.#connection.request('MODEL_PREFIX_CACHE', { model: this.#model, bytes });
   }
 
   /** Goes on with the value that a checkpoint was taken in. */
@@ -189,6 +215,32 @@ export class Session {
   /** The same, iterated event by event. */
   stream(type, options = {}) {
     return new Stream(this.#connection, { session: this.#session }, type, options);
+  }
+
+  /** Several values that continue the session, which stays as it is: a pass over the weights serves all of them. */
+  generateMany(branches, options = {}) {
+    return generateMany(this.#connection, { session: this.#session }, branches, options);
+  }
+
+  /** The same, each iterated by itself. */
+  streamMany(branches, options = {}) {
+    return streamMany(this.#connection, { session: this.#session }, branches, options);
+  }
+
+  async #cut(begin, end, { signal, onPrefill } = {}) {
+    const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
+    const { head } = await this.#connection.request('SESSION_CUT', { session: this.#session, begin, end }, { signal, onEvent });
+    this.#tokens = head.tokens;
+  }
+
+  /** Keeps the first `length` tokens. */
+  truncate(length, options) {
+    return this.#cut(length, null, options);
+  }
+
+  /** Removes the tokens from `begin` up to, but not including, `end`; what follows them is computed again. */
+  dropRange(begin, end, options) {
+    return this.#cut(begin, end, options);
   }
 
   /** Goes on with the value that the session's checkpoint was taken in. */

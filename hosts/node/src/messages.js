@@ -41,6 +41,21 @@ export const MESSAGES = {
   CREDIT: { kind: 15, fields: [['events', 'u32']] },
   SHUTDOWN: { kind: 16, fields: [] },
   CHUNK: { kind: 17, fields: [['offset', 'u64'], ['digest', 'option<u32>']] },
+  GENERATE_BRANCH: {
+    kind: 18,
+    fields: [
+      ['group', 'u32'],
+      ['members', 'u32'],
+      ['model', 'option<u32>'],
+      ['session', 'option<u32>'],
+      ['checkpoint', 'option<u32>'],
+      ['keep', 'bool'],
+      ['events', 'bool'],
+    ],
+  },
+  MODEL_STATS: { kind: 19, fields: [['model', 'u32']] },
+  MODEL_PREFIX_CACHE: { kind: 20, fields: [['model', 'u32'], ['bytes', 'u64']] },
+  SESSION_CUT: { kind: 21, fields: [['session', 'u32'], ['begin', 'u32'], ['end', 'option<u32>']] },
 
   HELLO: {
     kind: 0x8001,

@@ -114,6 +114,10 @@ impl Model for EchoModel {
         let context = context.unwrap_or(self.context);
         Ok(Box::new(session::EchoSession::new(self.behaviour.clone(), context, echo.state.clone())?))
     }
+    fn stats(&self) -> Value {
+        json!({})
+    }
+    fn set_prefix_cache(&self, _bytes: u64) {}
     fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn Checkpoint>> {
         Ok(Arc::new(checkpoint::EchoCheckpoint::from_bytes(bytes)?))
     }

@@ -3,10 +3,11 @@
 use super::behaviour::Behaviour;
 use super::checkpoint::EchoCheckpoint;
 use super::generation::{EchoGeneration, Value as InProgress};
-use crate::port::{Checkpoint, Generation, OnPrefill, Session};
+use crate::port::{Branch, Checkpoint, Generation, OnPrefill, Session};
 use lean_engine::{Block, CancelToken, Error, RequestOptions, Result, TypeSource};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Tokens of one prefill chunk.
@@ -137,6 +138,31 @@ impl Session for EchoSession {
         let answered = if replace { 0 } else { self.state.answered };
         self.state = State { tokens: needed, told, answered, value: None };
         Ok(())
+    }
+
+    fn cut(&mut self, range: Range<usize>, _: &CancelToken, _: OnPrefill<'_>) -> Result<()> {
+        if range.start > range.end || range.end > self.state.tokens {
+            let reason = format!("{range:?}, but the session has {} tokens", self.state.tokens);
+            return Err(Error::invalid("range", reason));
+        }
+        let mut all: Vec<String> = self.state.told.iter().flat_map(|text| pieces(text)).collect();
+        // Values are not among what was told, so a cut behind it takes from their tokens alone.
+        let told = range.start.min(all.len())..range.end.min(all.len());
+        all.drain(told);
+        self.state.told = vec![all.concat()];
+        self.state.answered = 0;
+        self.state.tokens -= range.len();
+        self.state.value = None;
+        Ok(())
+    }
+
+    fn generate_many(&self, branches: &[Branch<'_>]) -> Result<Vec<Box<dyn Generation>>> {
+        let start = |branch: &Branch<'_>| {
+            let mut session = self.fork()?;
+            session.append(branch.blocks, false, branch.cancel, &mut |_, _| Ok(()))?;
+            session.generate(Some(branch.ty), branch.options, branch.cancel)
+        };
+        branches.iter().map(start).collect()
     }
 
     fn fork(&self) -> Result<Box<dyn Session>> {

@@ -2,8 +2,9 @@
 
 use super::session::{append_blocks, lock};
 use super::{document, only};
-use crate::connection::{Answer, Job};
+use crate::connection::{Answer, Job, OPEN_REQUESTS_MAX};
 use crate::failure::Outcome;
+use crate::groups::{Member, Target};
 use crate::port::{Event, Generation, Output, Session};
 use crate::request::Request;
 use lean_engine::{Error, Result};
@@ -22,14 +23,14 @@ pub(crate) fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
                 Some(c) => model.restore(&*job.inner.tables.checkpoints.get(c)?, None)?,
             };
             let (output, end) = run(job, &request, start, &doc)?;
-            answer(job, &request, output, end.as_ref())
+            answer(job, request.keep, output, end.as_ref())
         }
         (None, Some(session)) if request.checkpoint.is_none() => {
             let slot = job.inner.tables.sessions.get(session)?;
             let mut session = lock(&slot)?;
             // On a fork: whatever goes wrong, the session is as it was.
             let (output, end) = run(job, &request, session.fork()?, &doc)?;
-            let answer = answer(job, &request, output, end.as_ref())?;
+            let answer = answer(job, request.keep, output, end.as_ref())?;
             *session = end;
             Ok(answer)
         }
@@ -57,11 +58,52 @@ fn run(
         session.check(ty, options)?;
     }
     append_blocks(job, session.as_mut(), doc, false, request.events)?;
-    let mut generation = session.generate(ty, options, &job.request.cancel)?;
+    let generation = session.generate(ty, options, &job.request.cancel)?;
+    complete(job, request.events, generation)
+}
+
+fn complete(
+    job: &Job,
+    events: bool,
+    mut generation: Box<dyn Generation>,
+) -> Result<(Output, Box<dyn Session>)> {
     job.request.open_takes();
-    drive(job, request.events, generation.as_mut())?;
+    drive(job, events, generation.as_mut())?;
     job.request.cancel.check()?;
     generation.finish()
+}
+
+/// One of several values that are decoded together.
+pub(crate) fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Answer> {
+    let doc = document(job)?;
+    only(&doc, &["blocks", "type", "options"])?;
+    let m::GenerateBranch { members, model, session, checkpoint, .. } = request;
+    if !(1..=OPEN_REQUESTS_MAX as u32).contains(&members) {
+        return Err(Error::invalid("members", format!("1 to {OPEN_REQUESTS_MAX}")).into());
+    }
+    let part = |name: &str| doc.get(name).filter(|v| !v.is_null()).cloned();
+    let member = Member {
+        blocks: part("blocks").unwrap_or_else(|| json!([])),
+        ty: part("type").ok_or_else(|| Error::invalid("type", "every branch needs one"))?,
+        options: part("options").unwrap_or_else(|| json!({})),
+        cancel: job.request.cancel.clone(),
+    };
+    let tables = &job.inner.tables;
+    let open = || match (model, session) {
+        (Some(model), None) => {
+            let model = tables.models.get(model)?;
+            match checkpoint {
+                None => model.open(None),
+                Some(c) => model.restore(&*tables.checkpoints.get(c)?, None),
+            }
+        }
+        (None, Some(session)) if checkpoint.is_none() => lock(&*tables.sessions.get(session)?)?.fork(),
+        _ => Err(Error::invalid("model", "either a model (and perhaps a checkpoint) or a session")),
+    };
+    let target = Target { members, model, session, checkpoint };
+    let generation = tables.groups.join(request.group, target, member, open)?;
+    let (output, end) = complete(job, request.events, generation)?;
+    answer(job, request.keep, output, end.as_ref())
 }
 
 /// Pulls events until the value is whole. Credit is waited for *before* the step that earns an event, so a
@@ -95,9 +137,8 @@ fn give_checkpoint(job: &Job, take: &Arc<Request>, generation: &mut dyn Generati
     job.inner.finish(take, outcome);
 }
 
-fn answer(job: &Job, request: &m::Generate, output: Output, end: &dyn Session) -> Outcome<Answer> {
-    let checkpoint =
-        if request.keep { Some(job.inner.tables.checkpoints.insert(end.checkpoint()?)?) } else { None };
+fn answer(job: &Job, keep: bool, output: Output, end: &dyn Session) -> Outcome<Answer> {
+    let checkpoint = if keep { Some(job.inner.tables.checkpoints.insert(end.checkpoint()?)?) } else { None };
     let tail =
         json!({ "value": output.value, "text": output.text, "finish": output.finish, "usage": output.usage });
     Ok(job.answer(&m::Generated { checkpoint }, tail.to_string().into_bytes()))

@@ -41,3 +41,13 @@ pub(crate) fn info(job: &Job, info: m::ModelInfo) -> Outcome<Answer> {
     let info = job.inner.tables.models.get(info.model)?.info();
     Ok(job.answer(&m::Info {}, info.to_string().into_bytes()))
 }
+
+pub(crate) fn stats(job: &Job, stats: m::ModelStats) -> Outcome<Answer> {
+    let stats = job.inner.tables.models.get(stats.model)?.stats();
+    Ok(job.answer(&m::Info {}, stats.to_string().into_bytes()))
+}
+
+pub(crate) fn prefix_cache(job: &Job, cache: m::ModelPrefixCache) -> Outcome<Answer> {
+    job.inner.tables.models.get(cache.model)?.set_prefix_cache(cache.bytes);
+    Ok(job.answer(&m::Ok {}, Vec::new()))
+}

@@ -70,6 +70,18 @@ pub(super) fn append_blocks(
     session.append(blocks, replace, &job.request.cancel, &mut on_prefill)
 }
 
+pub(crate) fn cut(job: &Job, cut: m::SessionCut) -> Outcome<Answer> {
+    let slot = job.inner.tables.sessions.get(cut.session)?;
+    let mut session = lock(&slot)?;
+    let end = cut.end.map_or(session.tokens(), |end| end as usize);
+    let mut work = session.fork()?;
+    let mut on_prefill = |done, total| prefill_event(job, done, total);
+    work.cut(cut.begin as usize..end, &job.request.cancel, &mut on_prefill)?;
+    *session = work;
+    let tokens = session.tokens() as u32;
+    Ok(job.answer(&m::Session { session: cut.session, tokens }, Vec::new()))
+}
+
 pub(crate) fn fork(job: &Job, fork: m::SessionFork) -> Outcome<Answer> {
     let slot = job.inner.tables.sessions.get(fork.session)?;
     let copy = lock(&slot)?.fork()?;

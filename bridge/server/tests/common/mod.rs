@@ -3,6 +3,8 @@
 use lean_protocol::messages as m;
 use lean_protocol::{decode_head, Flags, Frame, Message};
 use lean_server::echo::{EchoHost, NoModels};
+use lean_server::engine::EngineHost;
+use lean_server::port::Host;
 use lean_server::Connection;
 use serde_json::Value;
 use std::sync::Arc;
@@ -25,7 +27,19 @@ impl Client {
 
     /// After HELLO, before HELLO_ACK.
     pub fn silent() -> Self {
-        let client = Self { connection: Connection::open(Arc::new(EchoHost(NoModels))) };
+        Self::greeted_by(Arc::new(EchoHost(NoModels)))
+    }
+
+    /// After the handshake with a bridge that loads model files.
+    #[allow(dead_code)]
+    pub fn with_engine(credit: u32) -> Self {
+        let client = Self::greeted_by(Arc::new(EchoHost(EngineHost)));
+        client.send(0, m::HelloAck { minor: 0, credit, max_frame: None }, b"");
+        client
+    }
+
+    fn greeted_by(host: Arc<dyn Host>) -> Self {
+        let client = Self { connection: Connection::open(host) };
         let hello = client.next();
         assert_eq!((hello.request, hello.kind), (0, m::Hello::KIND));
         client

@@ -198,6 +198,14 @@ impl Backend for CpuBackend {
         lock(&self.states).import(image)
     }
 
+    fn parts(&self, state: StateId) -> Result<Vec<(u64, u64)>> {
+        lock(&self.states).parts(state)
+    }
+
+    fn pages_copied(&self) -> u64 {
+        lock(&self.states).copied
+    }
+
     fn state_bytes(&self) -> u64 {
         lock(&self.states).bytes()
     }

@@ -36,11 +36,13 @@ pub(crate) struct States {
     shape: StateShape,
     map: HashMap<StateId, State>,
     next: u64,
+    /// Pages that were copied before a write.
+    pub(crate) copied: u64,
 }
 
 impl States {
     pub(crate) fn new(shape: StateShape) -> Self {
-        States { shape, map: HashMap::new(), next: 1 }
+        States { shape, map: HashMap::new(), next: 1, copied: 0 }
     }
 
     fn insert(&mut self, len: usize, pages: Vec<Arc<[f32]>>, windows: Arc<[f32]>) -> StateId {
@@ -123,6 +125,17 @@ impl States {
         Ok(self.insert(image.len, image.pages.clone(), image.windows.as_slice().into()))
     }
 
+    /// Addresses and bytes of a state's pages and windows.
+    pub(crate) fn parts(&self, id: StateId) -> Result<Vec<(u64, u64)>> {
+        let state = self.get(id)?;
+        let parts = state.pages.iter().chain([&state.windows]).map(|part| {
+            let address = Arc::as_ptr(part);
+            (address.cast::<f32>().addr() as u64, address.len() as u64 * 4)
+        });
+        // Plans without windows share one empty slice.
+        Ok(parts.filter(|(_, bytes)| *bytes > 0).collect())
+    }
+
     /// Bytes of all states, shared pages counted once.
     pub(crate) fn bytes(&self) -> u64 {
         let mut seen = HashSet::new();
@@ -162,10 +175,13 @@ impl States {
         let state = self.idle(id)?;
         let wanted = shape.pages_for(state.len + tokens);
         let first_written = state.len / PAGE_TOKENS;
-        if let Err(e) = grow(state, &shape, wanted) {
-            state.pages.truncate(shape.pages_for(state.len));
-            return Err(e);
-        }
+        let copied = match grow(state, &shape, wanted) {
+            Ok(copied) => copied,
+            Err(e) => {
+                state.pages.truncate(shape.pages_for(state.len));
+                return Err(e);
+            }
+        };
         let pages = state
             .pages
             .iter_mut()
@@ -177,7 +193,9 @@ impl States {
             })
             .collect();
         state.busy = true;
-        Ok(Open { id, len: state.len, pages, windows: state.windows.clone() })
+        let open = Open { id, len: state.len, pages, windows: state.windows.clone() };
+        self.copied += u64::from(copied);
+        Ok(open)
     }
 
     /// Ends a successful pass: each state has grown by its tokens and has new windows.
@@ -218,22 +236,24 @@ fn unknown(id: StateId) -> Error {
     Error::invalid("state", format!("there is no state {}", id.0))
 }
 
-/// Makes the page of the next token this table's own and adds pages up to `wanted`.
-fn grow(state: &mut State, shape: &StateShape, wanted: usize) -> Result<()> {
+/// Makes the page of the next token this table's own, adds pages up to `wanted`, and says whether that took a copy.
+fn grow(state: &mut State, shape: &StateShape, wanted: usize) -> Result<bool> {
     state
         .pages
         .try_reserve(wanted.saturating_sub(state.pages.len()))
         .map_err(|_| Error::OutOfMemory { wanted: wanted as u64 * 16, what: "a page table".into() })?;
     let rows = state.len % PAGE_TOKENS;
+    let mut copied = false;
     if let Some(last) = state.pages.last_mut().filter(|_| rows > 0) {
         if Arc::get_mut(last).is_none() {
             *last = copy_rows(last, shape, rows)?;
+            copied = true;
         }
     }
     while state.pages.len() < wanted {
         state.pages.push(zeroed(shape.page_elems())?);
     }
-    Ok(())
+    Ok(copied)
 }
 
 /// A copy of a page's first `rows` tokens and of its windows.

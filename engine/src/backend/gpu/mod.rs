@@ -165,6 +165,14 @@ impl Backend for GpuBackend {
         self.inner()?.states.import(&self.gpu, image)
     }
 
+    fn parts(&self, state: StateId) -> Result<Vec<(u64, u64)>> {
+        self.inner()?.states.parts(state)
+    }
+
+    fn pages_copied(&self) -> u64 {
+        self.lock().states.copied
+    }
+
     fn state_bytes(&self) -> u64 {
         self.lock().states.bytes()
     }

@@ -32,6 +32,13 @@ pub struct Grown {
     copy: Option<(Entry, Entry)>,
 }
 
+impl Grown {
+    /// Whether a shared page was copied for it.
+    pub fn copies(&self) -> bool {
+        self.copy.is_some()
+    }
+}
+
 /// All sequences.
 pub struct States {
     shape: StateShape,
@@ -39,6 +46,8 @@ pub struct States {
     windows: Option<Pool>,
     live: HashMap<StateId, State>,
     next: u64,
+    /// Pages that were copied before a write.
+    pub copied: u64,
 }
 
 impl States {
@@ -54,7 +63,7 @@ impl States {
             0 => None,
             _ => Some(Pool::new(gpu, "convolution windows", windows)?),
         };
-        Ok(States { shape, pages, windows, live: HashMap::new(), next: 0 })
+        Ok(States { shape, pages, windows, live: HashMap::new(), next: 0, copied: 0 })
     }
 
     /// A layer's pages.
@@ -80,6 +89,17 @@ impl States {
     /// Ends a state.
     pub fn free(&mut self, id: StateId) {
         self.live.remove(&id);
+    }
+
+    /// Numbers and bytes of a state's entries.
+    pub fn parts(&self, id: StateId) -> Result<Vec<(u64, u64)>> {
+        let state = self.get(id)?;
+        let part = |kind: u64, entry: &Entry, elems: usize| {
+            (kind << 32 | u64::from(entry.index()), elems as u64 * 4)
+        };
+        let pages = state.pages.iter().map(|page| part(0, page, self.shape.page_elems()));
+        let window = state.window.iter().map(|window| part(1, window, self.shape.window_elems));
+        Ok(pages.chain(window).collect())
     }
 
     /// Bytes of all live states, shared entries once.

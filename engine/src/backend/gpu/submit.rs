@@ -85,6 +85,7 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
     for read in ticket.slots.iter().flatten().filter_map(|s| s.read.as_ref()) {
         read.request();
     }
+    inner.states.copied += grown.iter().filter(|g| g.copies()).count() as u64;
     for (slot, grown) in batch.slots.iter().zip(grown) {
         inner.states.put(slot.state, grown.state);
     }

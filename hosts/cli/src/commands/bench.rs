@@ -1,6 +1,7 @@
 //! `lean bench`: prefill and decode speed, load time and peak memory.
 
 use super::bench_checkpoint;
+use super::branches::Branches;
 use crate::args::{named, BenchArgs};
 use crate::table::{self, megabytes};
 use crate::{loading, output};
@@ -20,9 +21,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             format!("at least 1 each, and at most {} tokens together", model.info().context_length),
         ));
     }
+    // The same context runs again and again here; what is measured is running it.
+    model.set_prefix_cache(0);
     let runs = (0..args.runs).map(|_| measure(&model, args)).collect::<Result<Vec<_>>>()?;
     let prefill = median(runs.iter().map(|r| r.0).collect());
     let decode = median(runs.iter().map(|r| r.1).collect());
+    let many = args.branches.map(|n| Branches::measure(&model, args, n)).transpose()?;
     let peak = peak_memory();
     let cancel = cancel_seconds(&model, args)?;
     let checkpoint = match args.checkpoint {
@@ -40,6 +44,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "peak_memory_bytes": peak, "runs": args.runs,
             "cancelled_prefill_tokens": args.cancel, "cancel_seconds_worst": cancel,
             "checkpoint": checkpoint,
+            "branches": many.as_ref().map(Branches::json),
         });
         output::line(line)?;
         return Ok(ExitCode::SUCCESS);
@@ -54,6 +59,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         row("load", format!("{load_seconds:.2} s")),
         row("peak memory", peak.map_or("not known here".into(), megabytes)),
     ];
+    rows.extend(many.iter().flat_map(Branches::rows));
     if let Some(worst) = cancel {
         rows.push(row(
             &format!("cancel a prefill of {}", args.cancel),
@@ -114,7 +120,7 @@ fn cancel_seconds(model: &Model, args: &BenchArgs) -> Result<Option<f64>> {
 }
 
 /// Any ids will do; the same ones every time, spread over the vocabulary.
-pub fn ids(model: &Model, count: usize) -> Vec<u32> {
+pub(super) fn ids(model: &Model, count: usize) -> Vec<u32> {
     let vocab = model.info().vocab_size as u64;
     (0..count as u64).map(|i| ((i * 7919 + 13) % vocab) as u32).collect()
 }

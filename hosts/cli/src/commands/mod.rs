@@ -2,6 +2,7 @@
 
 pub mod bench;
 mod bench_checkpoint;
+mod branches;
 pub mod chat;
 pub mod checkpoint;
 pub mod demo;

@@ -47,3 +47,19 @@ export async function results(model: Model) {
   await model.generate(user, { temprature: 1 });
   return name;
 }
+
+/** Branches keep their own types, in order. */
+export async function many(model: Model) {
+  const [a, b] = await model.generateMany([
+    { type: user, blocks: 'Invent one.' },
+    { type: type.choice('yes', 'no'), temperature: 1, seed: 2 },
+  ]);
+  is<typeof a.value, typeof user.infer>(true);
+  is<typeof b.value, 'yes' | 'no'>(true);
+  const drafts = await model.generateMany([1, 2, 3].map((seed) => ({ type: type.text(), seed })));
+  is<(typeof drafts)[number]['value'], string>(true);
+  const streams = await model.streamMany([{ type: type.text() }]);
+  is<Awaited<(typeof streams)[0]['result']>['value'], string>(true);
+  // @ts-expect-error the checkpoint is passed beside the branches
+  await model.generateMany([{ type: type.text(), checkpoint: 'file' }]);
+}
