@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 #![warn(unsafe_op_in_unsafe_fn)]
 
+mod adapter;
 pub mod backend;
 mod cancel;
 pub mod chat;
@@ -16,6 +17,7 @@ pub mod quant;
 pub mod schedule;
 pub mod tokenizer;
 
+pub use adapter::{Adapter, AdapterInfo, AdapterUse};
 pub use backend::SamplerParams;
 pub use cancel::CancelToken;
 pub use chat::Chat;

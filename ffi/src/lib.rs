@@ -16,6 +16,7 @@ mod handle;
 mod input;
 mod text;
 
+mod adapter;
 mod bytes;
 mod cancel;
 mod checkpoint;
@@ -30,6 +31,7 @@ mod status;
 mod stream;
 mod types;
 
+pub use adapter::*;
 pub use bytes::*;
 pub use cancel::*;
 pub use checkpoint::*;
@@ -48,6 +50,7 @@ pub use types::*;
 const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<<lean_model as handle::Opaque>::Inner>();
+    any_thread::<<lean_adapter as handle::Opaque>::Inner>();
     any_thread::<<lean_type as handle::Opaque>::Inner>();
     any_thread::<<lean_context as handle::Opaque>::Inner>();
     any_thread::<<lean_session as handle::Opaque>::Inner>();

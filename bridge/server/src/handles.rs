@@ -1,6 +1,6 @@
 //! Numbers that hosts hold instead of objects.
 
-use crate::port::{Checkpoint, Model, Session};
+use crate::port::{Adapter, Checkpoint, Model, Session};
 use lean_engine::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -58,6 +58,7 @@ pub(crate) struct Tables {
     pub models: Handles<Arc<dyn Model>>,
     pub sessions: Handles<SessionSlot>,
     pub checkpoints: Handles<Arc<dyn Checkpoint>>,
+    pub adapters: Handles<Arc<dyn Adapter>>,
 }
 
 impl Tables {
@@ -66,12 +67,14 @@ impl Tables {
             models: Handles::new("model"),
             sessions: Handles::new("session"),
             checkpoints: Handles::new("checkpoint"),
+            adapters: Handles::new("adapter"),
         }
     }
 
     pub fn clear(&self) {
         self.sessions.clear();
         self.checkpoints.clear();
+        self.adapters.clear();
         self.models.clear();
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Blocks, types and options pass through as JSON, since their forms are the engine's and not the protocol's.
 
-use lean_engine::{CancelToken, Result};
+use lean_engine::{CancelToken, Error, Result};
 use serde_json::Value;
 use std::any::Any;
 use std::sync::Arc;
@@ -50,6 +50,11 @@ pub trait Model: Send + Sync {
     fn restore(&self, checkpoint: &dyn Checkpoint, context: Option<usize>) -> Result<Box<dyn Session>>;
     /// A checkpoint from its bytes, checked against this model.
     fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn Checkpoint>>;
+    /// A LoRA adapter from a file or folder, checked against this model.
+    fn load_adapter(&self, path: &str) -> Result<Arc<dyn Adapter>> {
+        let _ = path;
+        Err(Error::unsupported("adapter", "this model has no weights to adapt"))
+    }
 }
 
 /// A state that can be continued from; immutable, shared.
@@ -59,6 +64,14 @@ pub trait Checkpoint: Send + Sync + Any {
     /// Its self-describing bytes.
     fn to_bytes(&self) -> Result<Vec<u8>>;
     /// For the model that restores it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// An adapter of a model; immutable, shared.
+pub trait Adapter: Send + Sync + Any {
+    /// A JSON object that describes it.
+    fn info(&self) -> Value;
+    /// For the session that uses it.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -75,6 +88,19 @@ pub trait Session: Send {
         cancel: &CancelToken,
         on_prefill: OnPrefill<'_>,
     ) -> Result<()>;
+    /// Runs with these adapters and their scales from now on, and its tokens again.
+    fn adapt(
+        &mut self,
+        adapters: &[(Arc<dyn Adapter>, f32)],
+        cancel: &CancelToken,
+        on_prefill: OnPrefill<'_>,
+    ) -> Result<()> {
+        let _ = (cancel, on_prefill);
+        match adapters.is_empty() {
+            true => Ok(()),
+            false => Err(Error::unsupported("adapter", "this model has no weights to adapt")),
+        }
+    }
     /// A copy that shares pages.
     fn fork(&self) -> Result<Box<dyn Session>>;
     /// The state now.

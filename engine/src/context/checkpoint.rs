@@ -3,6 +3,7 @@
 use super::file::{self, CheckpointFile};
 use super::files;
 use super::sequence::Sequence;
+use crate::adapter::{AdapterUse, Loaded};
 use crate::backend::{Backend, StateImage, StateShape};
 use crate::error::{Error, Result};
 use std::borrow::Cow;
@@ -18,6 +19,8 @@ pub(crate) struct Identity {
     pub exactness_class: String,
     /// Of the state.
     pub shape: StateShape,
+    /// That the state was computed with; none of a model itself.
+    pub adapters: Vec<AdapterUse>,
 }
 
 /// How a checkpoint may be restored.
@@ -90,10 +93,13 @@ pub struct CheckpointInfo {
     pub in_value: bool,
     /// Bytes of raw state.
     pub state_bytes: u64,
+    /// Adapters that it was made with: a model restores it only while it has loaded them.
+    pub adapters: Vec<AdapterUse>,
 }
 
 impl Checkpoint {
     pub(crate) fn live(seq: Sequence, identity: Identity, resume: Option<Vec<u8>>) -> Self {
+        let identity = Identity { adapters: seq.adapters().uses(), ..identity };
         Checkpoint(Arc::new(Inner {
             tokens: seq.tokens.clone(),
             capacity: seq.capacity,
@@ -137,6 +143,7 @@ impl Checkpoint {
             filled,
             in_value: self.0.resume.is_some(),
             state_bytes: file::state_bytes(shape, filled),
+            adapters: self.0.identity.adapters.clone(),
         })
     }
 
@@ -232,11 +239,12 @@ impl Checkpoint {
         Self::from_delta(&files::read(path.as_ref(), u64::MAX)?, parent)
     }
 
-    /// A sequence in `backend` that continues here, and how it came about.
+    /// A sequence in `backend` that continues here with the adapters it was made with, and how it came about.
     pub(crate) fn restore(
         &self,
         backend: &Arc<dyn Backend>,
         own: &Identity,
+        loaded: &Loaded,
         policy: Restore,
         capacity: usize,
         vocab: usize,
@@ -246,7 +254,11 @@ impl Checkpoint {
         let tokens = inner.tokens.clone();
         let same_class = own.exactness_class == inner.identity.exactness_class;
         let imported = if same_class { Restored::Imported } else { Restored::Converted };
-        let (seq, how) = match (&inner.state, policy) {
+        let adapters = match &inner.state {
+            State::Live(seq) if seq.lives_in(backend) => seq.adapters().clone(),
+            _ => loaded.find(&inner.identity.adapters)?,
+        };
+        let (mut seq, how) = match (&inner.state, policy) {
             (_, Restore::Reprefill) => {
                 let mut seq = Sequence::new(backend, capacity)?;
                 seq.tokens = tokens;
@@ -260,6 +272,9 @@ impl Checkpoint {
             (State::Live(seq), _) => (Sequence::import(backend, &seq.export()?, tokens, capacity)?, imported),
             (State::Host(image), _) => (Sequence::import(backend, image, tokens, capacity)?, imported),
         };
+        if how != Restored::Shared {
+            seq.adapt(adapters)?;
+        }
         Ok((seq, inner.resume.clone(), how))
     }
 

@@ -15,6 +15,7 @@
 use super::checkpoint::{Checkpoint, CheckpointInfo, Identity};
 use super::delta::{self, ParentPages};
 use super::pack;
+use crate::adapter::AdapterUse;
 use crate::backend::{LayerState, StateImage, StateShape, PAGE_TOKENS};
 use crate::error::{try_zeroed, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,9 @@ struct Meta {
     /// The pages that are the parent's and not in the `KV  ` section, of a delta.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<ParentPages>,
+    /// Absent where there are none, so that such a file is as before there were adapters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    adapters: Vec<AdapterUse>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -165,8 +169,10 @@ pub(super) fn encode(parts: &Parts<'_>) -> Result<Vec<u8>> {
         capacity: parts.capacity as u64,
         packed: packed.as_ref().map(|_| Packed { codec: pack::CODEC.into(), planes: ELEMENT as u32 }),
         parent,
+        adapters: parts.identity.adapters.clone(),
     };
-    let version = if meta.packed.is_some() || meta.parent.is_some() { VERSION } else { 1 };
+    let first_version = meta.packed.is_none() && meta.parent.is_none() && meta.adapters.is_empty();
+    let version = if first_version { 1 } else { VERSION };
     let meta = serde_json::to_vec(&meta).map_err(|e| Error::Internal(format!("checkpoint metadata: {e}")))?;
     let resume = parts.resume.unwrap_or_default();
     let kv = packed.as_ref().map_or(raw_len, Vec::len);
@@ -268,7 +274,12 @@ pub(super) fn decode(bytes: &[u8], parent: Option<&StateImage>) -> Result<Checkp
     let resume = (!resume.is_empty()).then(|| resume.to_vec());
     let image = decode_image(&shape, meta.filled as usize, shared, kv, windows)?;
     let tokens = tokens.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    let identity = Identity { fingerprint: meta.fingerprint, exactness_class: meta.exactness_class, shape };
+    let identity = Identity {
+        fingerprint: meta.fingerprint,
+        exactness_class: meta.exactness_class,
+        shape,
+        adapters: meta.adapters,
+    };
     Ok(Checkpoint::host(
         identity,
         tokens,
@@ -376,6 +387,7 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<CheckpointFile> {
             filled: file.meta.filled as usize,
             in_value: !file.resume.is_empty(),
             state_bytes: state_bytes(&file.shape, file.meta.filled as usize),
+            adapters: file.meta.adapters,
         },
     })
 }

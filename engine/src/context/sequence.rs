@@ -1,5 +1,6 @@
 //! A token history and the state that belongs to it.
 
+use crate::adapter::Adapters;
 use crate::backend::{Backend, StateId, StateImage};
 use crate::error::Result;
 use std::sync::Arc;
@@ -25,12 +26,31 @@ pub(crate) struct Sequence {
     pub tokens: Vec<u32>,
     /// Most tokens the sequence may hold.
     pub capacity: usize,
+    adapters: Adapters,
 }
 
 impl Sequence {
     pub fn new(backend: &Arc<dyn Backend>, capacity: usize) -> Result<Self> {
         let id = backend.new_state()?;
-        Ok(Sequence { state: StateHandle { backend: backend.clone(), id }, tokens: Vec::new(), capacity })
+        Ok(Self::with(backend, id, Vec::new(), capacity))
+    }
+
+    fn with(backend: &Arc<dyn Backend>, id: StateId, tokens: Vec<u32>, capacity: usize) -> Self {
+        let state = StateHandle { backend: backend.clone(), id };
+        Sequence { state, tokens, capacity, adapters: Adapters::default() }
+    }
+
+    /// Makes everything that runs from now on run with these adapters. What the state already holds must have
+    /// been computed with them.
+    pub fn adapt(&mut self, adapters: Adapters) -> Result<()> {
+        self.state.backend.adapt(self.state.id, adapters.updates())?;
+        self.adapters = adapters;
+        Ok(())
+    }
+
+    /// The adapters that its state was computed with; [`Adapters::fingerprint`] is what caches are keyed by.
+    pub fn adapters(&self) -> &Adapters {
+        &self.adapters
     }
 
     /// A sequence from a host copy of its state.
@@ -41,7 +61,7 @@ impl Sequence {
         capacity: usize,
     ) -> Result<Self> {
         let id = backend.import(image)?;
-        Ok(Sequence { state: StateHandle { backend: backend.clone(), id }, tokens, capacity })
+        Ok(Self::with(backend, id, tokens, capacity))
     }
 
     pub fn state(&self) -> StateId {
@@ -62,7 +82,8 @@ impl Sequence {
     pub fn fork(&self) -> Result<Self> {
         let id = self.state.backend.fork(self.state.id)?;
         let state = StateHandle { backend: self.state.backend.clone(), id };
-        Ok(Sequence { state, tokens: self.tokens.clone(), capacity: self.capacity })
+        let (tokens, adapters) = (self.tokens.clone(), self.adapters.clone());
+        Ok(Sequence { state, tokens, capacity: self.capacity, adapters })
     }
 
     /// Shortens the sequence to `len` tokens. Where the state cannot be cut there, the tokens that it lost

@@ -1,12 +1,14 @@
 //! What all sessions of a model share.
 
 use super::model::ModelInfo;
+use crate::adapter::Loaded;
 use crate::backend::{Backend, Mask};
 use crate::chat::ChatTemplate;
 use crate::constrain::{Matcher, Type, TypeSource, Vocabulary};
 use crate::context::{Block, BlockEncoder, Identity, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::RunDeps;
+use crate::model::Targets;
 use crate::schedule::Scheduler;
 use crate::tokenizer::Tokenizer;
 use std::sync::{Arc, OnceLock};
@@ -21,6 +23,10 @@ pub(super) struct Core {
     pub backend: Arc<dyn Backend>,
     pub scheduler: Arc<Scheduler>,
     pub text_mask: Mask,
+    /// The matrices that adapters may update.
+    pub targets: Targets,
+    /// Adapters in use.
+    pub adapters: Loaded,
     /// Built with the first constrained type: loading a model for plain text should not wait for it.
     vocabulary: OnceLock<Result<Vocabulary>>,
 }
@@ -32,6 +38,7 @@ impl Core {
         tokenizer: Arc<Tokenizer>,
         template: Option<Result<ChatTemplate>>,
         backend: Arc<dyn Backend>,
+        targets: Targets,
     ) -> Self {
         Core {
             text_mask: text_mask(&tokenizer, info.vocab_size),
@@ -41,6 +48,8 @@ impl Core {
             tokenizer,
             template,
             backend,
+            targets,
+            adapters: Loaded::default(),
             vocabulary: OnceLock::new(),
         }
     }

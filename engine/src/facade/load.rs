@@ -171,14 +171,16 @@ impl Model {
             }
             cancel.check()
         };
+        let targets = crate::model::targets(&plan);
         let backend = load_backend(plan, &mut GgufWeights(&mut gguf), &options, &mut progress)?;
         let info = ModelInfo::new(asked, &backend.info(), fingerprint, &tokenizer, template.is_some());
         let identity = Identity {
             fingerprint,
             exactness_class: backend.info().exactness_class,
             shape: backend.shape().clone(),
+            adapters: Vec::new(),
         };
-        Ok(Model(Arc::new(Core::new(info, identity, tokenizer, template, backend))))
+        Ok(Model(Arc::new(Core::new(info, identity, tokenizer, template, backend, targets))))
     }
 }
 

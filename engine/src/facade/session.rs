@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Runs `seq` up to the last of `tokens` and makes it this session's sequence.
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         mut seq: Sequence,
         tokens: Vec<u32>,

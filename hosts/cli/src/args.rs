@@ -1,5 +1,6 @@
 //! The command line. Help teaches by example.
 
+use crate::lora::LoraArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lean_engine::{BackendChoice, Error, Restore};
 use std::path::{Path, PathBuf};
@@ -172,7 +173,8 @@ Examples:
   lean generate -m smollm2.gguf --chat -p \"Is the sky blue?\" --type \"'yes' | 'no'\"
   lean generate -m smollm2.gguf --schema invoice.json < mail.txt
   lean generate -m smollm2.gguf -p \"A long story\" --save-checkpoint story.ckpt -n 32
-  lean generate -m smollm2.gguf --checkpoint story.ckpt -p \" And then\" -n 32";
+  lean generate -m smollm2.gguf --checkpoint story.ckpt -p \" And then\" -n 32
+  lean generate -m smollm2.gguf --lora my-adapter:0.8 -p \"Once upon a time\"";
 
 #[derive(Args)]
 #[command(after_help = GENERATE_EXAMPLES)]
@@ -219,6 +221,8 @@ pub struct GenerateArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    pub lora: LoraArgs,
+    #[command(flatten)]
     pub sampler: SamplerArgs,
 }
 
@@ -232,6 +236,8 @@ pub struct ChatArgs {
     /// Most tokens of context; the oldest exchange is dropped when it is full
     #[arg(long, value_name = "N")]
     pub context: Option<usize>,
+    #[command(flatten)]
+    pub lora: LoraArgs,
     #[command(flatten)]
     pub sampler: SamplerArgs,
 }
@@ -266,7 +272,8 @@ pub struct InspectArgs {
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   lean verify --model llama-hd64-tied.s1.q4_1.gguf --fixture llama-hd64-tied.s1.q4_1.json
-  lean verify --dir tests/fixtures/models       every .gguf with the .json beside it";
+  lean verify --dir tests/fixtures/models       every .gguf with the .json beside it
+  lean verify --model llama.gguf --lora adapter --fixture adapter.json";
 
 #[derive(Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
@@ -282,6 +289,8 @@ pub struct VerifyArgs {
     pub dir: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArgs,
+    #[command(flatten)]
+    pub lora: LoraArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

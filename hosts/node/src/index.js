@@ -1,5 +1,6 @@
 // lean for Node: typed values out of local language models, through a bridge process.
 
+import { Adapter, adaptHead } from './adapter.js';
 import { findBridge } from './bridge-path.js';
 import { Checkpoint, loadCheckpoint } from './checkpoint.js';
 import { Connection } from './connection.js';
@@ -9,7 +10,7 @@ import { camel, json, wireBlocks } from './options.js';
 import { BridgeProcess } from './process.js';
 import { Type, type } from './type.js';
 
-export { Checkpoint, LeanError, Stream, Type, findBridge, type };
+export { Adapter, Checkpoint, LeanError, Stream, Type, findBridge, type };
 
 /** How long a greeting may take: long enough for a cold disk and a virus scanner. */
 const GREETING_MS = 20_000;
@@ -135,6 +136,13 @@ export class Model {
     return loadCheckpoint(this.#connection, this.#model, source, { signal });
   }
 
+  /** A LoRA adapter: a .gguf file, or PEFT's folder. */
+  async loadAdapter(path, { signal } = {}) {
+    if (typeof path !== 'string') throw invalid('loadAdapter: the path of an adapter is needed');
+    const { head, tail } = await this.#connection.request('ADAPTER_LOAD', { model: this.#model, path }, { signal });
+    return new Adapter(this.#connection, head.adapter, camel(JSON.parse(decoder.decode(tail))));
+  }
+
   /** Frees it now instead of when it is collected. */
   async unload() {
     forgottenModels.unregister(this);
@@ -179,6 +187,13 @@ export class Session {
   /** Makes blocks the whole context; what is equal so far is kept. */
   setContext(blocks, options) {
     return this.#append(blocks, true, options);
+  }
+
+  /** Runs with these adapters and no others from now on; its tokens are run again. */
+  async setAdapters(adapters, { signal, onPrefill } = {}) {
+    const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
+    const head = adaptHead(this.#connection, this.#session, adapters);
+    await this.#connection.request('SESSION_ADAPT', head, { signal, onEvent });
   }
 
   /** A value of the type, which then is part of the session. */

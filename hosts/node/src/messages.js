@@ -41,6 +41,9 @@ export const MESSAGES = {
   CREDIT: { kind: 15, fields: [['events', 'u32']] },
   SHUTDOWN: { kind: 16, fields: [] },
   CHUNK: { kind: 17, fields: [['offset', 'u64'], ['digest', 'option<u32>']] },
+  ADAPTER_LOAD: { kind: 24, fields: [['model', 'u32'], ['path', 'string']] },
+  ADAPTER_DROP: { kind: 25, fields: [['adapter', 'u32']] },
+  SESSION_ADAPT: { kind: 26, fields: [['session', 'u32'], ['adapters', 'seq<u32>'], ['scales', 'seq<f32>']] },
 
   HELLO: {
     kind: 0x8001,
@@ -63,6 +66,7 @@ export const MESSAGES = {
   CHECKPOINT: { kind: 0x8014, fields: [['checkpoint', 'u32'], ['tokens', 'u32']] },
   SAVED: { kind: 0x8015, fields: [['size', 'u64'], ['digest', 'u32']] },
   OK: { kind: 0x8016, fields: [] },
+  ADAPTER: { kind: 0x8018, fields: [['adapter', 'u32']] },
   ERROR: {
     kind: 0x80ff,
     fields: [

@@ -8,6 +8,7 @@ mod conv;
 mod ffn;
 mod formats;
 mod lanes;
+mod lowrank;
 mod matmul;
 mod matrix;
 mod mixers;
@@ -188,6 +189,11 @@ impl Backend for CpuBackend {
 
     fn truncate(&self, state: StateId, len: usize) -> Result<usize> {
         lock(&self.states).truncate(state, len)
+    }
+
+    fn adapt(&self, state: StateId, updates: &Updates) -> Result<()> {
+        self.weights.check_updates(updates)?;
+        lock(&self.states).adapt(state, updates)
     }
 
     fn export(&self, state: StateId) -> Result<StateImage> {

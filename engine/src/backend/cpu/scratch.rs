@@ -77,6 +77,8 @@ pub(crate) struct Scratch {
     pub(crate) unshifted: Buffer,
     /// Sums of inputs for formats with offsets.
     pub(crate) sums: Buffer,
+    /// What low-rank updates make of a product's input, `[token][rank]` of each.
+    pub(crate) low: Buffer,
     /// Unpacked weights, one part a thread.
     pub(crate) panels: Buffer,
     /// Attention scores, one part a thread.

@@ -5,7 +5,7 @@
 //! succeeded ([`States::commit`]), so that a pass that fails leaves every state as it was.
 
 use super::scratch::Shared;
-use crate::backend::{LayerState, StateId, StateImage, StateShape, PAGE_TOKENS};
+use crate::backend::{LayerState, StateId, StateImage, StateShape, Updates, PAGE_TOKENS};
 use crate::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ struct State {
     len: usize,
     pages: Vec<Arc<[f32]>>,
     windows: Arc<[f32]>,
+    /// What its passes add to the weights.
+    updates: Updates,
     /// A pass is using it.
     busy: bool,
     /// It was freed during a pass and goes when that ends.
@@ -30,6 +32,8 @@ pub(crate) struct Open {
     pub(crate) pages: Vec<Shared>,
     /// Windows before the pass.
     pub(crate) windows: Arc<[f32]>,
+    /// What the pass adds to the weights.
+    pub(crate) updates: Updates,
 }
 
 pub(crate) struct States {
@@ -46,8 +50,15 @@ impl States {
     fn insert(&mut self, len: usize, pages: Vec<Arc<[f32]>>, windows: Arc<[f32]>) -> StateId {
         let id = StateId(self.next);
         self.next += 1;
-        self.map.insert(id, State { len, pages, windows, busy: false, doomed: false });
+        let updates = Updates::default();
+        self.map.insert(id, State { len, pages, windows, updates, busy: false, doomed: false });
         id
+    }
+
+    /// Sets what passes over a state add to the weights. Whoever calls has checked that it fits them.
+    pub(crate) fn adapt(&mut self, id: StateId, updates: &Updates) -> Result<()> {
+        self.idle(id)?.updates = updates.clone();
+        Ok(())
     }
 
     fn get(&self, id: StateId) -> Result<&State> {
@@ -81,7 +92,10 @@ impl States {
     pub(crate) fn fork(&mut self, id: StateId) -> Result<StateId> {
         let state = self.idle(id)?;
         let (len, pages, windows) = (state.len, state.pages.clone(), state.windows.clone());
-        Ok(self.insert(len, pages, windows))
+        let updates = state.updates.clone();
+        let fork = self.insert(len, pages, windows);
+        self.adapt(fork, &updates)?;
+        Ok(fork)
     }
 
     pub(crate) fn truncate(&mut self, id: StateId, len: usize) -> Result<usize> {
@@ -177,7 +191,7 @@ impl States {
             })
             .collect();
         state.busy = true;
-        Ok(Open { id, len: state.len, pages, windows: state.windows.clone() })
+        Ok(Open { id, len: state.len, pages, windows: state.windows.clone(), updates: state.updates.clone() })
     }
 
     /// Ends a successful pass: each state has grown by its tokens and has new windows.

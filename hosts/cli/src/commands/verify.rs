@@ -4,7 +4,7 @@ use super::bench::argmax;
 use crate::args::{read_text, VerifyArgs};
 use crate::{loading, output, table};
 use lean_engine::tokenizer::Specials;
-use lean_engine::{Chat, Error, Model, Result, SessionOptions};
+use lean_engine::{Adapter, Chat, Error, Model, Result, SessionOptions};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,9 +54,10 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     for (model_path, fixture_path) in pairs(args)? {
         let fixture = read_fixture(&fixture_path)?;
         let model = loading::load(&model_path, &args.device)?;
+        let adapters = args.lora.load(&model)?;
         let stem = model_path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         for case in &fixture.cases {
-            rows.push(check(&model, &stem, case)?);
+            rows.push(check(&model, &adapters, &stem, case)?);
         }
     }
     let failed = rows.iter().filter(|r| !r.passed).count();
@@ -105,7 +106,7 @@ fn read_fixture(path: &Path) -> Result<Fixture> {
     }
 }
 
-fn check(model: &Model, stem: &str, case: &Case) -> Result<Row> {
+fn check(model: &Model, adapters: &[(Adapter, f32)], stem: &str, case: &Case) -> Result<Row> {
     let chat = case.messages.as_ref().map(|messages| render(model, messages, case)).transpose()?;
     let mut ids = model.encode(&case.text, Specials::Parse)?;
     if let (true, true, Some(bos)) = (case.add_special, model.tokenizer().add_bos(), model.info().bos) {
@@ -113,6 +114,7 @@ fn check(model: &Model, stem: &str, case: &Case) -> Result<Row> {
     }
     // What follows is checked on the reference's ids, so that each column fails for its own reason.
     let mut session = model.session(SessionOptions::default())?;
+    session.set_adapters(adapters)?;
     let all = session.forward_all(&case.input_ids)?;
     let last = all.last().ok_or_else(|| Error::Internal("no logits came back".into()))?;
     let max_difference = case

@@ -3,5 +3,6 @@
 mod behaviour;
 mod identity;
 mod kernels;
+mod lowrank;
 mod model;
 mod naive;
