@@ -18,7 +18,7 @@ pub mod schedule;
 pub mod tokenizer;
 
 pub use adapter::{Adapter, AdapterInfo, AdapterUse};
-pub use backend::SamplerParams;
+pub use backend::{KvType, SamplerParams};
 pub use cancel::CancelToken;
 pub use chat::Chat;
 pub use constrain::{Type, TypeSource};

@@ -323,6 +323,8 @@ export class Model {
 export interface LoadOptions extends CallOptions {
   backend?: 'auto' | 'cpu' | 'gpu';
   threads?: number;
+  /** How keys and values are stored; `f32` by default. */
+  kv?: 'f32' | 'f24' | 'f16' | 'q8_0';
   /** Default tokens of context. */
   context?: number;
   onProgress?: (progress: { done: number; total: number }) => unknown;

@@ -39,6 +39,7 @@ impl port::Host for EngineHost {
         let options = LoadOptions {
             backend,
             threads: spec.threads.unwrap_or(0),
+            kv: spec.kv.as_deref().unwrap_or("f32").parse()?,
             progress: Some(Box::new(move |done, total| {
                 let _ = send.send((done, total));
             })),

@@ -18,6 +18,8 @@ pub struct LoadSpec {
     pub threads: Option<usize>,
     /// Default tokens of context of the model's sessions.
     pub context: Option<usize>,
+    /// How keys and values are stored: `f32`, `f24`, `f16` or `q8_0`.
+    pub kv: Option<String>,
 }
 
 /// Called with bytes done and bytes in all; its error ends the load.

@@ -7,11 +7,13 @@
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod kv;
 mod lowrank;
 pub mod math;
 mod sampler;
 mod state;
 
+pub use kv::{KvType, Plane};
 pub use lowrank::{LowRank, LowRankSet, Updates};
 pub use sampler::{sample, SamplerParams};
 pub use state::{LayerState, StateImage, StateShape, PAGE_TOKENS};

@@ -29,8 +29,8 @@ pub enum Restore {
     /// Bit for bit, or [`Error::Incompatible`].
     #[default]
     Exact,
-    /// A state of another exactness class (another backend or kernel revision) is taken over; what follows
-    /// is within the 1e-3 gate, not bit-identical.
+    /// A state of another exactness class (another backend, kernel revision or type of keys and values) is taken
+    /// over; what follows is as exact as the looser of the two, not bit-identical.
     Convert,
     /// Only the tokens are taken; the state is computed again.
     Reprefill,
@@ -69,6 +69,23 @@ struct Inner {
     /// A value in progress, in the generation's own encoding.
     resume: Option<Vec<u8>>,
     state: State,
+}
+
+impl Inner {
+    /// A sequence from a host copy of the state, converted to how the backend stores keys and values.
+    fn import(
+        &self,
+        image: &StateImage,
+        backend: &Arc<dyn Backend>,
+        own: &Identity,
+        capacity: usize,
+    ) -> Result<Sequence> {
+        let shape = &self.identity.shape;
+        if *shape == own.shape {
+            return Sequence::import(backend, image, self.tokens.clone(), capacity);
+        }
+        Sequence::import(backend, &image.converted(shape, &own.shape)?, self.tokens.clone(), capacity)
+    }
 }
 
 enum State {
@@ -269,8 +286,8 @@ impl Checkpoint {
                 seq.capacity = capacity;
                 (seq, Restored::Shared)
             }
-            (State::Live(seq), _) => (Sequence::import(backend, &seq.export()?, tokens, capacity)?, imported),
-            (State::Host(image), _) => (Sequence::import(backend, image, tokens, capacity)?, imported),
+            (State::Live(seq), _) => (inner.import(&seq.export()?, backend, own, capacity)?, imported),
+            (State::Host(image), _) => (inner.import(image, backend, own, capacity)?, imported),
         };
         if how != Restored::Shared {
             seq.adapt(adapters)?;
@@ -294,7 +311,12 @@ impl Checkpoint {
                 identity.exactness_class.clone(),
             );
         }
-        if policy != Restore::Reprefill && identity.shape != own.shape {
+        let fits = match policy {
+            Restore::Exact => identity.shape == own.shape,
+            Restore::Convert => identity.shape.same_layers(&own.shape),
+            Restore::Reprefill => true,
+        };
+        if !fits {
             return incompatible("state layout", format!("{:?}", own.shape), format!("{:?}", identity.shape));
         }
         if self.0.tokens.len() > capacity {

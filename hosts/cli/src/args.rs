@@ -2,7 +2,7 @@
 
 use crate::lora::LoraArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lean_engine::{BackendChoice, Error, Restore};
+use lean_engine::{BackendChoice, Error, KvType, Restore};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -71,6 +71,9 @@ pub struct DeviceArgs {
     /// Use the portable CPU kernels, which give the same bits on every machine
     #[arg(long)]
     pub portable: bool,
+    /// How keys and values are stored: f32, f24, f16 or q8_0 (docs/kv.md has their errors)
+    #[arg(long, value_name = "TYPE", default_value_t = KvType::F32)]
+    pub kv: KvType,
     /// Part of the GPU adapter's name; names a software adapter, too
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,
@@ -273,7 +276,8 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   lean verify --model llama-hd64-tied.s1.q4_1.gguf --fixture llama-hd64-tied.s1.q4_1.json
   lean verify --dir tests/fixtures/models       every .gguf with the .json beside it
-  lean verify --model llama.gguf --lora adapter --fixture adapter.json";
+  lean verify --model llama.gguf --lora adapter --fixture adapter.json
+  lean verify --dir tests/fixtures/models --kv f16     measures what a looser type costs";
 
 #[derive(Args)]
 #[command(after_help = VERIFY_EXAMPLES)]

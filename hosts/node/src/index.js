@@ -60,11 +60,11 @@ export class Lean {
   }
 
   /** Loads a model file, or `echo`, the model without weights. */
-  async load(path, { backend, threads, context, onProgress, signal } = {}) {
+  async load(path, { backend, threads, context, kv, onProgress, signal } = {}) {
     if (typeof path !== 'string') throw invalid('load: the path of a model file is needed');
     const head = { path, backend, threads, context, progress: Boolean(onProgress) };
     const onEvent = ({ name, head: e }) => (name === 'PROGRESS' ? onProgress?.({ done: e.done, total: e.total }) : undefined);
-    const { head: loaded, tail } = await this.#connection.request('LOAD', head, { signal, onEvent });
+    const { head: loaded, tail } = await this.#connection.request('LOAD', head, { tail: kv === undefined ? undefined : json({ kv }), signal, onEvent });
     return new Model(this.#connection, loaded.model, camel(JSON.parse(decoder.decode(tail))));
   }
 

@@ -25,6 +25,15 @@ impl Shared {
         unsafe { self.0.add(i) }
     }
 
+    /// `n` bytes from byte `i` on.
+    ///
+    /// # Safety
+    /// They are within the buffer and nobody else touches them while the slice lives.
+    pub(crate) unsafe fn bytes<'a>(self, i: usize, n: usize) -> &'a mut [u8] {
+        // SAFETY: the caller vouches for the range and its exclusivity.
+        unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>().add(i), n) }
+    }
+
     /// `n` elements from `i` on.
     ///
     /// # Safety

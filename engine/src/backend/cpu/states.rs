@@ -5,7 +5,7 @@
 //! succeeded ([`States::commit`]), so that a pass that fails leaves every state as it was.
 
 use super::scratch::Shared;
-use crate::backend::{LayerState, StateId, StateImage, StateShape, Updates, PAGE_TOKENS};
+use crate::backend::{StateId, StateImage, StateShape, Updates, PAGE_TOKENS};
 use crate::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -254,18 +254,10 @@ fn grow(state: &mut State, shape: &StateShape, wanted: usize) -> Result<()> {
 fn copy_rows(page: &[f32], shape: &StateShape, rows: usize) -> Result<Arc<[f32]>> {
     let mut copy = zeroed(shape.page_elems())?;
     if let Some(to) = Arc::get_mut(&mut copy) {
-        for layer in &shape.layers {
-            if let LayerState::Kv { k, v, n_kv_heads, head_dim } = *layer {
-                for head in 0..n_kv_heads {
-                    for start in [k, v] {
-                        let from = start + head * PAGE_TOKENS * head_dim;
-                        let range = from..from + rows * head_dim;
-                        to[range.clone()].copy_from_slice(&page[range]);
-                    }
-                }
-            }
+        let (from, to): (&[u8], &mut [u8]) = (bytemuck::cast_slice(page), bytemuck::cast_slice_mut(to));
+        for run in shape.used_bytes(rows) {
+            to[run.clone()].copy_from_slice(&from[run]);
         }
-        to[shape.kv_elems..].copy_from_slice(&page[shape.kv_elems..]);
     }
     Ok(copy)
 }
