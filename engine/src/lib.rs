@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 #![warn(unsafe_op_in_unsafe_fn)]
 
+mod adapter;
 pub mod backend;
 mod cancel;
 pub mod chat;
@@ -16,7 +17,8 @@ pub mod quant;
 pub mod schedule;
 pub mod tokenizer;
 
-pub use backend::SamplerParams;
+pub use adapter::{Adapter, AdapterInfo, AdapterUse};
+pub use backend::{KvType, SamplerParams};
 pub use cancel::CancelToken;
 pub use chat::Chat;
 pub use constrain::{Type, TypeSource};

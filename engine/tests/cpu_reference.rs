@@ -30,7 +30,7 @@ impl WeightSource for Weights {
 fn load(path: &Path, portable: bool) -> CpuBackend {
     let gguf = Gguf::open(path, false).unwrap();
     let plan = lean_engine::model::plan(&gguf).unwrap();
-    let options = CpuOptions { threads: 2, portable };
+    let options = CpuOptions { threads: 2, portable, ..Default::default() };
     CpuBackend::load(plan, &mut Weights(gguf), &options, &mut |_, _| Ok(())).unwrap()
 }
 

@@ -16,6 +16,7 @@ mod handle;
 mod input;
 mod text;
 
+mod adapter;
 mod bytes;
 mod cancel;
 mod checkpoint;
@@ -32,6 +33,7 @@ mod status;
 mod stream;
 mod types;
 
+pub use adapter::*;
 pub use bytes::*;
 pub use cancel::*;
 pub use checkpoint::*;
@@ -52,6 +54,7 @@ pub use types::*;
 const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<<lean_model as handle::Opaque>::Inner>();
+    any_thread::<<lean_adapter as handle::Opaque>::Inner>();
     any_thread::<<lean_type as handle::Opaque>::Inner>();
     any_thread::<<lean_context as handle::Opaque>::Inner>();
     any_thread::<<lean_session as handle::Opaque>::Inner>();

@@ -8,7 +8,7 @@ use crate::cancel::{self, lean_cancel};
 use crate::input::{self, Out};
 use crate::status::NONE;
 use lean_engine::generate::RequestOptions;
-use lean_engine::{BackendChoice, CancelToken, Error, LoadOptions, Result, SessionOptions};
+use lean_engine::{BackendChoice, CancelToken, Error, KvType, LoadOptions, Result, SessionOptions};
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr::{null, null_mut};
@@ -28,6 +28,15 @@ pub const LEAN_LOAD_PORTABLE: u32 = 1;
 pub const LEAN_LOAD_MMAP: u32 = 2;
 /// Accept GPU adapters that are software.
 pub const LEAN_LOAD_SOFTWARE_GPU: u32 = 4;
+
+/// Keys and values as they were computed.
+pub const LEAN_KV_F32: u32 = 0;
+/// The upper 24 bits of each; within the same gate as `LEAN_KV_F32`.
+pub const LEAN_KV_F24: u32 = 1;
+/// Half precision.
+pub const LEAN_KV_F16: u32 = 2;
+/// Bytes with a scale for each block of 32.
+pub const LEAN_KV_Q8_0: u32 = 3;
 
 /// After a failure or a cancellation keep what was generated, instead of the session as it was before.
 pub const LEAN_GENERATE_KEEP_PARTIAL: u32 = 1;
@@ -70,6 +79,10 @@ pub struct lean_load_options {
     /// Bytes of state that the model keeps of earlier contexts, so that one that begins alike is not computed
     /// again from its beginning; `LEAN_NONE` (default) is a few hundred MB, 0 turns it off.
     pub prefix_cache_bytes: u64,
+    /// `LEAN_KV_*`: how keys and values are stored. Default f32; others on the CPU only.
+    pub kv: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// How to open or restore a session.
@@ -188,7 +201,9 @@ sized!(lean_load_options {
     progress,
     progress_user,
     cancel,
-    prefix_cache_bytes
+    prefix_cache_bytes,
+    kv,
+    reserved
 });
 sized!(lean_session_options { reserved, context });
 sized!(lean_prefill_options { reserved, progress, progress_user, cancel });
@@ -314,6 +329,8 @@ impl lean_load_options {
             progress_user: null_mut(),
             cancel: null(),
             prefix_cache_bytes: NONE,
+            kv: LEAN_KV_F32,
+            reserved: 0,
         }
     }
 
@@ -327,6 +344,14 @@ impl lean_load_options {
             other => return Err(Error::invalid("backend", format!("{other} is not one of LEAN_BACKEND_*"))),
         };
         flags(self.flags, LEAN_LOAD_PORTABLE | LEAN_LOAD_MMAP | LEAN_LOAD_SOFTWARE_GPU)?;
+        reserved(self.reserved)?;
+        let kv = match self.kv {
+            LEAN_KV_F32 => KvType::F32,
+            LEAN_KV_F24 => KvType::F24,
+            LEAN_KV_F16 => KvType::F16,
+            LEAN_KV_Q8_0 => KvType::Q8_0,
+            other => return Err(Error::invalid("kv", format!("{other} is not one of LEAN_KV_*"))),
+        };
         // SAFETY: passed on.
         let adapter = unsafe { input::text("adapter", self.adapter, self.adapter_length) }?;
         // SAFETY: passed on.
@@ -337,6 +362,7 @@ impl lean_load_options {
             backend,
             threads: self.threads as usize,
             portable: self.flags & LEAN_LOAD_PORTABLE != 0,
+            kv,
             mmap: self.flags & LEAN_LOAD_MMAP != 0,
             adapter: Some(adapter.to_string()).filter(|name| !name.is_empty()),
             allow_software_gpu: self.flags & LEAN_LOAD_SOFTWARE_GPU != 0,
@@ -570,7 +596,7 @@ mod tests {
             assert_eq!(T::ENDS.len(), widths.len() + 1);
         }
         let p = size_of::<usize>();
-        check::<lean_load_options>(&[4, 4, 4, p, p, p, p, p, 8]);
+        check::<lean_load_options>(&[4, 4, 4, p, p, p, p, p, 8, 4, 4]);
         check::<lean_session_options>(&[4, 8]);
         check::<lean_prefill_options>(&[4, p, p, p]);
         check::<lean_generate_options>(&[4, 8, 4, 4, 4, 4, 4, 4, 8, p, p, p, p, 8, 4, 4]);

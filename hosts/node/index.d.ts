@@ -286,6 +286,27 @@ export class Checkpoint {
   drop(): Promise<void>;
 }
 
+/** What an adapter says about itself. */
+export interface AdapterInfo {
+  name: string;
+  format: 'peft' | 'gguf';
+  /** Matrices it updates. */
+  matrices: number;
+  /** The smallest and the largest rank. */
+  ranks: [number, number];
+  bytes: number;
+  /** Content-derived; checkpoints name it. */
+  fingerprint: string;
+}
+
+/** A LoRA adapter of a model; sessions that use it keep it. */
+export class Adapter {
+  private constructor();
+  readonly info: AdapterInfo;
+  /** Frees it now instead of when it is collected. */
+  drop(): Promise<void>;
+}
+
 export interface AppendOptions extends CallOptions {
   onPrefill?: (event: PrefillEvent) => unknown;
 }
@@ -298,6 +319,11 @@ export class Session {
   append(blocks: Block | readonly Block[], options?: AppendOptions): Promise<void>;
   /** Makes blocks the whole context; what is equal so far is kept. */
   setContext(blocks: Block | readonly Block[], options?: AppendOptions): Promise<void>;
+  /** Runs with these adapters and no others from now on; its tokens are run again. The default scale is 1. */
+  setAdapters(
+    adapters: readonly (Adapter | { adapter: Adapter; scale?: number })[],
+    options?: AppendOptions,
+  ): Promise<void>;
   generate<T>(type: Type<T>, options?: Omit<GenerateOptions, 'checkpoint'>): Promise<Result<T>>;
   stream<T>(type: Type<T>, options?: Omit<StreamOptions, 'checkpoint'>): Stream<T>;
   /** Goes on with the value that the session's checkpoint was taken in. */
@@ -342,12 +368,16 @@ export class Model {
   session(options?: CallOptions & { checkpoint?: Checkpoint | Uint8Array | string; context?: number }): Promise<Session>;
   /** A checkpoint from its bytes or from a file, checked against this model. */
   restore(source: Uint8Array | string, options?: CallOptions): Promise<Checkpoint>;
+  /** A LoRA adapter: a .gguf file, or PEFT's folder. */
+  loadAdapter(path: string, options?: CallOptions): Promise<Adapter>;
   unload(): Promise<void>;
 }
 
 export interface LoadOptions extends CallOptions {
   backend?: 'auto' | 'cpu' | 'gpu';
   threads?: number;
+  /** How keys and values are stored; `f32` by default. */
+  kv?: 'f32' | 'f24' | 'f16' | 'q8_0';
   /** Default tokens of context. */
   context?: number;
   /** See `Model.setPrefixCache`. */

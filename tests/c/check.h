@@ -54,6 +54,7 @@ void test_values(const char *model_path);
 void test_sessions(const char *model_path);
 void test_limits(const char *model_path);
 void test_many(const char *model_path);
+void test_adapters(const char *model_path);
 void cut(const char *model_path, const char *file);
 void resume(const char *model_path, const char *file);
 

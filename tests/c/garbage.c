@@ -19,6 +19,7 @@ static size_t count = 77;
 
 static void nothing_to_free(void) {
   lean_error_free(NULL);
+  lean_adapter_free(NULL);
   lean_bytes_free(NULL);
   lean_cancel_free(NULL);
   lean_checkpoint_free(NULL);

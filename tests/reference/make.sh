@@ -26,6 +26,7 @@ if [ $# -gt 0 ]; then
 else
   for model in "$root"/tests/fixtures/models/*.gguf; do run "$model"; done
   model=$("$root/scripts/fetch-model.sh")
+  "$python" -W ignore "$here/make_adapters.py" "${check[@]}" || failed=1
   if [ ${#check[@]} = 0 ]; then
     "$python" "$here/quant_vectors.py"
     "$python" "$here/tokenizer_goldens.py" "$model"

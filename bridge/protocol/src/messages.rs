@@ -165,6 +165,28 @@ messages! {
         /// The first after it that stays; none cuts to the end.
         end: Option<u32>,
     }
+    /// Reads a LoRA adapter for a model. Answer: [`Adapter`].
+    AdapterLoad = 24, "ADAPTER_LOAD", ToBridge {
+        /// The model.
+        model: u32,
+        /// A GGUF adapter, or PEFT's folder.
+        path: String,
+    }
+    /// Forgets an adapter; sessions that use it keep it. Answer: [`Ok`].
+    AdapterDrop = 25, "ADAPTER_DROP", ToBridge {
+        /// The adapter.
+        adapter: u32,
+    }
+    /// Makes a session run with these adapters and no others; its tokens are run again. Events: [`Prefill`].
+    /// Answer: [`Session`].
+    SessionAdapt = 26, "SESSION_ADAPT", ToBridge {
+        /// The session.
+        session: u32,
+        /// The adapters, in the order in which they are added.
+        adapters: Vec<u32>,
+        /// What each is multiplied with; none is 1 for all.
+        scales: Vec<f32>,
+    }
 
     /// What the bridge is. First frame from the bridge, on request 0. A host reads the fields it knows and
     /// ignores bytes after them.
@@ -238,6 +260,11 @@ messages! {
     }
     /// Answer of requests that have nothing to say.
     Ok = 0x8016, "OK", ToHost {}
+    /// Answer of [`AdapterLoad`]. The tail is a JSON object that describes the adapter.
+    Adapter = 0x8018, "ADAPTER", ToHost {
+        /// The handle.
+        adapter: u32,
+    }
     /// The end of a request that failed, or, on request 0, of the connection. The tail is empty or a JSON
     /// object with the error's numbers, such as `{"needed": 5000, "available": 4096}`.
     Failed = 0x80ff, "ERROR", ToHost {

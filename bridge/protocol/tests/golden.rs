@@ -226,6 +226,22 @@ fn accepted() -> Vec<Case> {
         case("credit", "", &[f(4, F0, m::Credit { events: 16 }, b"")]),
         case("shutdown", "", &[f(13, crit, m::Shutdown {}, b"")]),
         case(
+            "adapter_load",
+            "",
+            &[f(14, crit, m::AdapterLoad { model: 1, path: "adapters/größer".into() }, b"")],
+        ),
+        case("adapter_drop", "", &[f(15, crit, m::AdapterDrop { adapter: 2 }, b"")]),
+        case(
+            "session_adapt",
+            "two adapters, the second at half its strength",
+            &[f(16, crit, m::SessionAdapt { session: 3, adapters: vec![2, 5], scales: vec![1.0, 0.5] }, b"")],
+        ),
+        case(
+            "adapter",
+            "",
+            &[f(14, end, m::Adapter { adapter: 2 }, r#"{"name":"größer","matrices":42}"#.as_bytes())],
+        ),
+        case(
             "progress",
             "u64 beyond 32 bits",
             &[f(1, F0, m::Progress { done: 5_000_000_000, total: u64::MAX }, b"")],

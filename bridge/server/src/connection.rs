@@ -190,6 +190,9 @@ impl Inner {
             m::CheckpointLoad::KIND => self.checkpoint_load(agreed, frame),
             m::CheckpointDrop::KIND => self.start(agreed, frame, ops::checkpoint::forget),
             m::Shutdown::KIND => self.shutdown(agreed, frame),
+            m::AdapterLoad::KIND => self.start(agreed, frame, ops::adapter::load),
+            m::AdapterDrop::KIND => self.start(agreed, frame, ops::adapter::forget),
+            m::SessionAdapt::KIND => self.start(agreed, frame, ops::adapter::adapt),
             m::HelloAck::KIND => Err(Failure::protocol("a second HELLO_ACK")),
             kind if frame.flags.has(Flags::CRITICAL) => match self.register(agreed, &frame)? {
                 Some(request) => {

@@ -2,7 +2,7 @@
 
 use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
 use lean_engine::{
-    Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request,
+    Adapter, Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request,
     RequestOptions, Restore, Result, Session, SessionOptions, TypeSource,
 };
 use serde::Deserialize;
@@ -40,6 +40,7 @@ impl port::Host for EngineHost {
         let options = LoadOptions {
             backend,
             threads: spec.threads.unwrap_or(0),
+            kv: spec.kv.as_deref().unwrap_or("f32").parse()?,
             progress: Some(Box::new(move |done, total| {
                 let _ = send.send((done, total));
             })),
@@ -114,6 +115,21 @@ impl port::Model for EngineModel {
         let session = self.model.restore(&checkpoint, Restore::Exact)?;
         Ok(Arc::new(EngineCheckpoint(session.checkpoint()?)))
     }
+
+    fn load_adapter(&self, path: &str) -> Result<Arc<dyn port::Adapter>> {
+        Ok(Arc::new(EngineAdapter(self.model.load_adapter(path)?)))
+    }
+}
+
+struct EngineAdapter(Adapter);
+
+impl port::Adapter for EngineAdapter {
+    fn info(&self) -> Value {
+        serde_json::to_value(self.0.info()).unwrap_or_default()
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 struct EngineCheckpoint(Checkpoint);
@@ -177,6 +193,25 @@ impl port::Session for EngineSession {
             parts.iter().map(|(blocks, request)| BranchRequest { blocks, request }).collect();
         let generations = self.0.generate_many(&requests)?;
         Ok(generations.into_iter().map(|g| Box::new(EngineGeneration(g)) as _).collect())
+    }
+
+    fn adapt(
+        &mut self,
+        adapters: &[(Arc<dyn port::Adapter>, f32)],
+        cancel: &CancelToken,
+        on_prefill: OnPrefill<'_>,
+    ) -> Result<()> {
+        let mut list = Vec::new();
+        for (adapter, scale) in adapters {
+            let adapter = adapter.as_any().downcast_ref::<EngineAdapter>();
+            let adapter = adapter.ok_or_else(|| Error::invalid("adapter", "belongs to another engine"))?;
+            list.push((adapter.0.clone(), *scale));
+        }
+        self.0.set_adapters_with(&list, cancel, |done, total| {
+            if on_prefill(done, total).is_err() {
+                cancel.cancel();
+            }
+        })
     }
 
     fn fork(&self) -> Result<Box<dyn port::Session>> {

@@ -1,7 +1,7 @@
 //! Numbers that hosts hold instead of objects.
 
 use crate::groups::Groups;
-use crate::port::{Checkpoint, Model, Session};
+use crate::port::{Adapter, Checkpoint, Model, Session};
 use lean_engine::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -60,6 +60,7 @@ pub(crate) struct Tables {
     pub sessions: Handles<SessionSlot>,
     pub checkpoints: Handles<Arc<dyn Checkpoint>>,
     pub groups: Groups,
+    pub adapters: Handles<Arc<dyn Adapter>>,
 }
 
 impl Tables {
@@ -69,6 +70,7 @@ impl Tables {
             sessions: Handles::new("session"),
             checkpoints: Handles::new("checkpoint"),
             groups: Groups::default(),
+            adapters: Handles::new("adapter"),
         }
     }
 
@@ -76,6 +78,7 @@ impl Tables {
         self.groups.clear();
         self.sessions.clear();
         self.checkpoints.clear();
+        self.adapters.clear();
         self.models.clear();
     }
 }

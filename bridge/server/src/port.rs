@@ -2,7 +2,7 @@
 //!
 //! Blocks, types and options pass through as JSON, since their forms are the engine's and not the protocol's.
 
-use lean_engine::{CancelToken, Result};
+use lean_engine::{CancelToken, Error, Result};
 use serde_json::Value;
 use std::any::Any;
 use std::ops::Range;
@@ -19,6 +19,8 @@ pub struct LoadSpec {
     pub threads: Option<usize>,
     /// Default tokens of context of the model's sessions.
     pub context: Option<usize>,
+    /// How keys and values are stored: `f32`, `f24`, `f16` or `q8_0`.
+    pub kv: Option<String>,
 }
 
 /// Called with bytes done and bytes in all; its error ends the load.
@@ -55,6 +57,11 @@ pub trait Model: Send + Sync {
     fn stats(&self) -> Value;
     /// Sets how many bytes of state it keeps of earlier contexts.
     fn set_prefix_cache(&self, bytes: u64);
+    /// A LoRA adapter from a file or folder, checked against this model.
+    fn load_adapter(&self, path: &str) -> Result<Arc<dyn Adapter>> {
+        let _ = path;
+        Err(Error::unsupported("adapter", "this model has no weights to adapt"))
+    }
 }
 
 /// A state that can be continued from; immutable, shared.
@@ -79,6 +86,14 @@ pub struct Branch<'a> {
     pub cancel: &'a CancelToken,
 }
 
+/// An adapter of a model; immutable, shared.
+pub trait Adapter: Send + Sync + Any {
+    /// A JSON object that describes it.
+    fn info(&self) -> Value;
+    /// For the session that uses it.
+    fn as_any(&self) -> &dyn Any;
+}
+
 /// One sequence, used by one thread at a time. A call that fails leaves it unusable: whoever needs it as it
 /// was calls on a fork.
 pub trait Session: Send {
@@ -96,6 +111,19 @@ pub trait Session: Send {
     fn cut(&mut self, range: Range<usize>, cancel: &CancelToken, on_prefill: OnPrefill<'_>) -> Result<()>;
     /// Starts values side by side, each on a copy of this sequence.
     fn generate_many(&self, branches: &[Branch<'_>]) -> Result<Vec<Box<dyn Generation>>>;
+    /// Runs with these adapters and their scales from now on, and its tokens again.
+    fn adapt(
+        &mut self,
+        adapters: &[(Arc<dyn Adapter>, f32)],
+        cancel: &CancelToken,
+        on_prefill: OnPrefill<'_>,
+    ) -> Result<()> {
+        let _ = (cancel, on_prefill);
+        match adapters.is_empty() {
+            true => Ok(()),
+            false => Err(Error::unsupported("adapter", "this model has no weights to adapt")),
+        }
+    }
     /// A copy that shares pages.
     fn fork(&self) -> Result<Box<dyn Session>>;
     /// The state now.

@@ -7,10 +7,14 @@
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod kv;
+mod lowrank;
 pub mod math;
 mod sampler;
 mod state;
 
+pub use kv::{KvType, Plane};
+pub use lowrank::{LowRank, LowRankSet, Updates};
 pub use sampler::{sample, SamplerParams};
 pub use state::{LayerState, StateImage, StateShape, PAGE_TOKENS};
 
@@ -136,6 +140,21 @@ pub trait Backend: Send + Sync {
     /// Shortens a state to at most `len` tokens and returns the length reached. Plans without windows reach
     /// `len`; with convolution windows the cut falls back to a page boundary and the caller runs the rest again.
     fn truncate(&self, state: StateId, len: usize) -> Result<usize>;
+    /// What passes over this state add to the model's weights from now on; forks keep it. The caller sees to it
+    /// that what the state already holds was computed with the same.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) where the backend computes no updates; `InvalidArgument` for one
+    /// that does not fit its matrix.
+    fn adapt(&self, state: StateId, updates: &Updates) -> Result<()> {
+        let _ = state;
+        match updates.is_empty() {
+            true => Ok(()),
+            false => Err(crate::error::Error::Device {
+                reason: format!("the {} backend does not run adapters yet; use the CPU", self.info().kind),
+            }),
+        }
+    }
     /// A host copy of a state; on the CPU it shares pages.
     fn export(&self, state: StateId) -> Result<StateImage>;
     /// A state from a host copy of the same shape.

@@ -3,6 +3,7 @@
 use super::file::{self, CheckpointFile};
 use super::files;
 use super::sequence::Sequence;
+use crate::adapter::{AdapterUse, Loaded};
 use crate::backend::{Backend, StateImage, StateShape};
 use crate::error::{Error, Result};
 use std::borrow::Cow;
@@ -18,6 +19,8 @@ pub(crate) struct Identity {
     pub exactness_class: String,
     /// Of the state.
     pub shape: StateShape,
+    /// That the state was computed with; none of a model itself.
+    pub adapters: Vec<AdapterUse>,
 }
 
 /// How a checkpoint may be restored.
@@ -26,8 +29,8 @@ pub enum Restore {
     /// Bit for bit, or [`Error::Incompatible`].
     #[default]
     Exact,
-    /// A state of another exactness class (another backend or kernel revision) is taken over; what follows
-    /// is within the 1e-3 gate, not bit-identical.
+    /// A state of another exactness class (another backend, kernel revision or type of keys and values) is taken
+    /// over; what follows is as exact as the looser of the two, not bit-identical.
     Convert,
     /// Only the tokens are taken; the state is computed again.
     Reprefill,
@@ -68,6 +71,23 @@ struct Inner {
     state: State,
 }
 
+impl Inner {
+    /// A sequence from a host copy of the state, converted to how the backend stores keys and values.
+    fn import(
+        &self,
+        image: &StateImage,
+        backend: &Arc<dyn Backend>,
+        own: &Identity,
+        capacity: usize,
+    ) -> Result<Sequence> {
+        let shape = &self.identity.shape;
+        if *shape == own.shape {
+            return Sequence::import(backend, image, self.tokens.clone(), capacity);
+        }
+        Sequence::import(backend, &image.converted(shape, &own.shape)?, self.tokens.clone(), capacity)
+    }
+}
+
 enum State {
     /// In a backend, sharing pages with whatever it was taken from.
     Live(Sequence),
@@ -90,10 +110,13 @@ pub struct CheckpointInfo {
     pub in_value: bool,
     /// Bytes of raw state.
     pub state_bytes: u64,
+    /// Adapters that it was made with: a model restores it only while it has loaded them.
+    pub adapters: Vec<AdapterUse>,
 }
 
 impl Checkpoint {
     pub(crate) fn live(seq: Sequence, identity: Identity, resume: Option<Vec<u8>>) -> Self {
+        let identity = Identity { adapters: seq.adapters().uses(), ..identity };
         Checkpoint(Arc::new(Inner {
             tokens: seq.tokens.clone(),
             capacity: seq.capacity,
@@ -137,6 +160,7 @@ impl Checkpoint {
             filled,
             in_value: self.0.resume.is_some(),
             state_bytes: file::state_bytes(shape, filled),
+            adapters: self.0.identity.adapters.clone(),
         })
     }
 
@@ -232,11 +256,12 @@ impl Checkpoint {
         Self::from_delta(&files::read(path.as_ref(), u64::MAX)?, parent)
     }
 
-    /// A sequence in `backend` that continues here, and how it came about.
+    /// A sequence in `backend` that continues here with the adapters it was made with, and how it came about.
     pub(crate) fn restore(
         &self,
         backend: &Arc<dyn Backend>,
         own: &Identity,
+        loaded: &Loaded,
         policy: Restore,
         capacity: usize,
         vocab: usize,
@@ -246,7 +271,11 @@ impl Checkpoint {
         let tokens = inner.tokens.clone();
         let same_class = own.exactness_class == inner.identity.exactness_class;
         let imported = if same_class { Restored::Imported } else { Restored::Converted };
-        let (seq, how) = match (&inner.state, policy) {
+        let adapters = match &inner.state {
+            State::Live(seq) if seq.lives_in(backend) => seq.adapters().clone(),
+            _ => loaded.find(&inner.identity.adapters)?,
+        };
+        let (mut seq, how) = match (&inner.state, policy) {
             (_, Restore::Reprefill) => {
                 let mut seq = Sequence::new(backend, capacity)?;
                 seq.tokens = tokens;
@@ -257,9 +286,12 @@ impl Checkpoint {
                 seq.capacity = capacity;
                 (seq, Restored::Shared)
             }
-            (State::Live(seq), _) => (Sequence::import(backend, &seq.export()?, tokens, capacity)?, imported),
-            (State::Host(image), _) => (Sequence::import(backend, image, tokens, capacity)?, imported),
+            (State::Live(seq), _) => (inner.import(&seq.export()?, backend, own, capacity)?, imported),
+            (State::Host(image), _) => (inner.import(image, backend, own, capacity)?, imported),
         };
+        if how != Restored::Shared {
+            seq.adapt(adapters)?;
+        }
         Ok((seq, inner.resume.clone(), how))
     }
 
@@ -279,7 +311,12 @@ impl Checkpoint {
                 identity.exactness_class.clone(),
             );
         }
-        if policy != Restore::Reprefill && identity.shape != own.shape {
+        let fits = match policy {
+            Restore::Exact => identity.shape == own.shape,
+            Restore::Convert => identity.shape.same_layers(&own.shape),
+            Restore::Reprefill => true,
+        };
+        if !fits {
             return incompatible("state layout", format!("{:?}", own.shape), format!("{:?}", identity.shape));
         }
         if self.0.tokens.len() > capacity {

@@ -15,7 +15,8 @@
 use super::checkpoint::{Checkpoint, CheckpointInfo, Identity};
 use super::delta::{self, ParentPages};
 use super::pack;
-use crate::backend::{LayerState, StateImage, StateShape, PAGE_TOKENS};
+use crate::adapter::AdapterUse;
+use crate::backend::{KvType, LayerState, StateImage, StateShape, PAGE_TOKENS};
 use crate::error::{try_zeroed, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -54,12 +55,18 @@ struct Meta {
     page_tokens: u32,
     filled: u32,
     capacity: u64,
+    /// How keys and values are stored; absent for float32, as before there was a choice.
+    #[serde(default, skip_serializing_if = "is_default")]
+    kv: KvType,
     /// How the `KV  ` section is compressed, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     packed: Option<Packed>,
     /// The pages that are the parent's and not in the `KV  ` section, of a delta.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<ParentPages>,
+    /// Absent where there are none, so that such a file is as before there were adapters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    adapters: Vec<AdapterUse>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -68,6 +75,10 @@ struct Packed {
     codec: String,
     /// Bytes of an element, each of which has its own plane.
     planes: u32,
+}
+
+fn is_default(kv: &KvType) -> bool {
+    *kv == KvType::default()
 }
 
 /// Layers are written as (kind, a, b): 0 attention with heads and head size, 1 window with rows and channels.
@@ -82,8 +93,8 @@ fn layers_of(shape: &StateShape) -> Vec<(u32, u32, u32)> {
         .collect()
 }
 
-/// The same arithmetic as [`StateShape::new`], checked, since the numbers come from a file.
-fn shape_of(layers: &[(u32, u32, u32)]) -> Option<StateShape> {
+/// The same arithmetic as [`StateShape::with_kv`], checked, since the numbers come from a file.
+fn shape_of(layers: &[(u32, u32, u32)], kv_type: KvType) -> Option<StateShape> {
     let (mut kv, mut window) = (0usize, 0usize);
     let mut out = Vec::new();
     for &(kind, a, b) in layers {
@@ -92,7 +103,8 @@ fn shape_of(layers: &[(u32, u32, u32)]) -> Option<StateShape> {
             // Nothing without elements: what is walked head by head would not be bounded by the file.
             0 if a == 0 || b == 0 => return None,
             0 => {
-                let n = a.checked_mul(b)?.checked_mul(PAGE_TOKENS)?;
+                b.checked_mul(4 * PAGE_TOKENS)?;
+                let n = a.checked_mul(kv_type.head_bytes(b) / 4)?;
                 let (k, v) = (kv, kv.checked_add(n)?);
                 kv = v.checked_add(n)?;
                 out.push(LayerState::Kv { k, v, n_kv_heads: a, head_dim: b });
@@ -104,7 +116,7 @@ fn shape_of(layers: &[(u32, u32, u32)]) -> Option<StateShape> {
             _ => return None,
         }
     }
-    Some(StateShape { layers: out, kv_elems: kv, window_elems: window })
+    Some(StateShape { layers: out, kv: kv_type, kv_elems: kv, window_elems: window })
 }
 
 /// Bytes of the `KV  ` section for `len` tokens: full pages, and the used rows of the last one with its window.
@@ -112,32 +124,18 @@ pub(super) fn kv_bytes(shape: &StateShape, len: usize) -> Option<usize> {
     let (full, rows) = (len / PAGE_TOKENS, len % PAGE_TOKENS);
     let partial = match rows {
         0 => 0,
-        _ => (shape.kv_elems / PAGE_TOKENS).checked_mul(rows)?.checked_add(shape.window_elems)?,
+        // A page's K and V are rows of whole bytes, of which there are `PAGE_TOKENS`.
+        _ => (shape.kv_elems / (PAGE_TOKENS / ELEMENT))
+            .checked_mul(rows)?
+            .checked_add(shape.window_elems.checked_mul(ELEMENT)?)?,
     };
     let page = shape.kv_elems.checked_add(shape.window_elems)?;
-    full.checked_mul(page)?.checked_add(partial)?.checked_mul(4)
+    full.checked_mul(page)?.checked_mul(ELEMENT)?.checked_add(partial)
 }
 
 /// Bytes of raw state that `len` tokens take in a file.
 pub(super) fn state_bytes(shape: &StateShape, len: usize) -> u64 {
     (kv_bytes(shape, len).unwrap_or(usize::MAX).saturating_add(shape.window_elems * 4)) as u64
-}
-
-/// The runs of a page's elements that belong to its first `rows` tokens, in file order.
-fn used_runs(shape: &StateShape, rows: usize) -> Vec<std::ops::Range<usize>> {
-    let mut runs = Vec::new();
-    for layer in &shape.layers {
-        if let LayerState::Kv { k, v, n_kv_heads, head_dim } = *layer {
-            for base in [k, v] {
-                for head in 0..n_kv_heads {
-                    let start = base + head * PAGE_TOKENS * head_dim;
-                    runs.push(start..start + rows * head_dim);
-                }
-            }
-        }
-    }
-    runs.push(shape.kv_elems..shape.page_elems());
-    runs
 }
 
 pub(super) fn encode(parts: &Parts<'_>) -> Result<Vec<u8>> {
@@ -148,11 +146,17 @@ pub(super) fn encode(parts: &Parts<'_>) -> Result<Vec<u8>> {
     let whole =
         kv_bytes(shape, parts.image.len).ok_or_else(|| Error::Internal("state size overflows".into()))?;
     let raw_len = whole - first * shape.page_elems() * ELEMENT;
+    let planes = match shape.kv {
+        KvType::F32 => ELEMENT,
+        // The planes of an f24 lie apart already.
+        KvType::F24 | KvType::F16 => 2,
+        KvType::Q8_0 => 1,
+    };
     let packed = match parts.compress {
         true => {
             let mut raw = reserved(raw_len)?;
             push_pages(&mut raw, shape, parts.image, first)?;
-            pack::pack(&raw, ELEMENT)?
+            pack::pack(&raw, planes)?
         }
         false => None,
     };
@@ -163,10 +167,14 @@ pub(super) fn encode(parts: &Parts<'_>) -> Result<Vec<u8>> {
         page_tokens: PAGE_TOKENS as u32,
         filled: parts.image.len as u32,
         capacity: parts.capacity as u64,
-        packed: packed.as_ref().map(|_| Packed { codec: pack::CODEC.into(), planes: ELEMENT as u32 }),
+        kv: shape.kv,
+        packed: packed.as_ref().map(|_| Packed { codec: pack::CODEC.into(), planes: planes as u32 }),
         parent,
+        adapters: parts.identity.adapters.clone(),
     };
-    let version = if meta.packed.is_some() || meta.parent.is_some() { VERSION } else { 1 };
+    let first_version =
+        meta.packed.is_none() && meta.parent.is_none() && meta.adapters.is_empty() && is_default(&meta.kv);
+    let version = if first_version { 1 } else { VERSION };
     let meta = serde_json::to_vec(&meta).map_err(|e| Error::Internal(format!("checkpoint metadata: {e}")))?;
     let resume = parts.resume.unwrap_or_default();
     let kv = packed.as_ref().map_or(raw_len, Vec::len);
@@ -204,8 +212,10 @@ fn push_pages(out: &mut Vec<u8>, shape: &StateShape, image: &StateImage, first: 
     }
     if image.len % PAGE_TOKENS != 0 {
         let page = image.pages.last().ok_or_else(|| Error::Internal("a page is missing".into()))?;
-        for run in used_runs(shape, image.len % PAGE_TOKENS) {
-            push_floats(out, &page[run]);
+        let mut whole = reserved(page.len() * ELEMENT)?;
+        push_floats(&mut whole, page);
+        for run in shape.used_bytes(image.len % PAGE_TOKENS) {
+            out.extend_from_slice(&whole[run]);
         }
     }
     Ok(())
@@ -268,7 +278,12 @@ pub(super) fn decode(bytes: &[u8], parent: Option<&StateImage>) -> Result<Checkp
     let resume = (!resume.is_empty()).then(|| resume.to_vec());
     let image = decode_image(&shape, meta.filled as usize, shared, kv, windows)?;
     let tokens = tokens.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    let identity = Identity { fingerprint: meta.fingerprint, exactness_class: meta.exactness_class, shape };
+    let identity = Identity {
+        fingerprint: meta.fingerprint,
+        exactness_class: meta.exactness_class,
+        shape,
+        adapters: meta.adapters,
+    };
     Ok(Checkpoint::host(
         identity,
         tokens,
@@ -296,8 +311,8 @@ fn read_file(bytes: &[u8]) -> Result<File<'_>> {
     if meta.page_tokens as usize != PAGE_TOKENS {
         return Err(bad("META", format!("pages of {} tokens, not {PAGE_TOKENS}", meta.page_tokens)));
     }
-    let shape =
-        shape_of(&meta.layers).ok_or_else(|| bad("META", "the state's shape is impossible".into()))?;
+    let shape = shape_of(&meta.layers, meta.kv)
+        .ok_or_else(|| bad("META", "the state's shape is impossible".into()))?;
     let filled = meta.filled as usize;
     if tokens.len() % 4 != 0 || filled > tokens.len() / 4 {
         return Err(bad("TOKS", format!("{} bytes for {filled} filled tokens", tokens.len())));
@@ -376,6 +391,7 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<CheckpointFile> {
             filled: file.meta.filled as usize,
             in_value: !file.resume.is_empty(),
             state_bytes: state_bytes(&file.shape, file.meta.filled as usize),
+            adapters: file.meta.adapters,
         },
     })
 }
@@ -400,13 +416,15 @@ fn decode_image(
         pages.push(page.into());
     }
     if len % PAGE_TOKENS != 0 {
-        let mut page: Vec<f32> = try_zeroed(page_elems, "checkpoint page")?;
+        let mut whole: Vec<u8> = try_zeroed(page_elems.saturating_mul(ELEMENT), "checkpoint page")?;
         let mut rest = partial;
-        for run in used_runs(shape, len % PAGE_TOKENS) {
-            let (bytes, after) = rest.split_at(run.len() * ELEMENT);
-            read_floats(&mut page[run], bytes);
+        for run in shape.used_bytes(len % PAGE_TOKENS) {
+            let (bytes, after) = rest.split_at(run.len());
+            whole[run].copy_from_slice(bytes);
             rest = after;
         }
+        let mut page: Vec<f32> = try_zeroed(page_elems, "checkpoint page")?;
+        read_floats(&mut page, &whole);
         pages.push(page.into());
     }
     let mut current = try_zeroed(shape.window_elems, "convolution windows")?;

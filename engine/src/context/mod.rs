@@ -21,5 +21,5 @@ pub(crate) use checkpoint::Identity;
 pub use checkpoint::{Checkpoint, CheckpointInfo, Restore, Restored, SaveOptions};
 pub use file::CheckpointFile;
 pub use prefix::PrefixStats;
-pub(crate) use prefix::{PrefixCache, PrefixKey};
+pub(crate) use prefix::PrefixCache;
 pub(crate) use sequence::Sequence;

@@ -129,15 +129,16 @@ impl PrefixCache {
     }
 
     /// Keeps the state of a sequence, if it is worth it. What cannot be kept is not: nothing depends on it.
-    pub fn insert(&self, key: PrefixKey, seq: &Sequence) {
+    pub fn insert(&self, seq: &Sequence) {
         let mut inner = self.lock();
         if inner.stats.budget > 0 && seq.computed_here() {
             // Without room for a fork there is none for a cache.
-            let _ = self.try_insert(&mut inner, key, seq);
+            let _ = self.try_insert(&mut inner, seq);
         }
     }
 
-    fn try_insert(&self, inner: &mut Inner, key: PrefixKey, seq: &Sequence) -> Result<()> {
+    fn try_insert(&self, inner: &mut Inner, seq: &Sequence) -> Result<()> {
+        let key = seq.prefix_key();
         let filled = seq.filled()?;
         let Some(tokens) = seq.tokens.get(..filled).filter(|t| t.len() >= MIN_TOKENS) else { return Ok(()) };
         let found = inner.trees.entry(key).or_insert_with(Radix::new).find(tokens);

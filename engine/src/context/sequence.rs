@@ -1,5 +1,7 @@
 //! A token history and the state that belongs to it.
 
+use crate::adapter::Adapters;
+use super::prefix::PrefixKey;
 use crate::backend::{Backend, StateId, StateImage};
 use crate::error::Result;
 use std::sync::Arc;
@@ -26,17 +28,36 @@ pub(crate) struct Sequence {
     /// Most tokens the sequence may hold.
     pub capacity: usize,
     computed_here: bool,
+    adapters: Adapters,
 }
 
 impl Sequence {
     pub fn new(backend: &Arc<dyn Backend>, capacity: usize) -> Result<Self> {
         let id = backend.new_state()?;
-        Ok(Sequence {
-            state: StateHandle { backend: backend.clone(), id },
-            tokens: Vec::new(),
-            capacity,
-            computed_here: true,
-        })
+        Ok(Self::with(backend, id, Vec::new(), capacity, true))
+    }
+
+    fn with(backend: &Arc<dyn Backend>, id: StateId, tokens: Vec<u32>, capacity: usize, computed_here: bool) -> Self {
+        let state = StateHandle { backend: backend.clone(), id };
+        Sequence { state, tokens, capacity, computed_here, adapters: Adapters::default() }
+    }
+
+    /// Makes everything that runs from now on run with these adapters. What the state already holds must have
+    /// been computed with them.
+    pub fn adapt(&mut self, adapters: Adapters) -> Result<()> {
+        self.state.backend.adapt(self.state.id, adapters.updates())?;
+        self.adapters = adapters;
+        Ok(())
+    }
+
+    /// The adapters that its state was computed with; [`Adapters::fingerprint`] is what caches are keyed by.
+    pub fn adapters(&self) -> &Adapters {
+        &self.adapters
+    }
+
+    /// Whose states it may share: those that were computed with the same adapters.
+    pub fn prefix_key(&self) -> PrefixKey {
+        PrefixKey { adapter: Some(self.adapters.fingerprint()).filter(|f| *f != 0) }
     }
 
     /// A sequence from a host copy of its state.
@@ -47,12 +68,7 @@ impl Sequence {
         capacity: usize,
     ) -> Result<Self> {
         let id = backend.import(image)?;
-        Ok(Sequence {
-            state: StateHandle { backend: backend.clone(), id },
-            tokens,
-            capacity,
-            computed_here: false,
-        })
+        Ok(Self::with(backend, id, tokens, capacity, false))
     }
 
     pub fn state(&self) -> StateId {
@@ -80,7 +96,8 @@ impl Sequence {
         let id = self.state.backend.fork(self.state.id)?;
         let state = StateHandle { backend: self.state.backend.clone(), id };
         let Sequence { capacity, computed_here, .. } = *self;
-        Ok(Sequence { state, tokens: self.tokens.clone(), capacity, computed_here })
+        let (tokens, adapters) = (self.tokens.clone(), self.adapters.clone());
+        Ok(Sequence { state, tokens, capacity, computed_here, adapters })
     }
 
     /// Shortens the sequence to `len` tokens. Where the state cannot be cut there, the tokens that it lost

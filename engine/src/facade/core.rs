@@ -1,12 +1,14 @@
 //! What all sessions of a model share.
 
 use super::model::ModelInfo;
+use crate::adapter::Loaded;
 use crate::backend::{Backend, Mask};
 use crate::chat::ChatTemplate;
 use crate::constrain::{Matcher, Type, TypeSource, Vocabulary};
-use crate::context::{Block, BlockEncoder, Identity, PrefixCache, PrefixKey, Sequence};
+use crate::context::{Block, BlockEncoder, Identity, PrefixCache, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::RunDeps;
+use crate::model::Targets;
 use crate::schedule::Scheduler;
 use crate::tokenizer::Tokenizer;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +24,10 @@ pub(super) struct Core {
     pub scheduler: Arc<Scheduler>,
     pub text_mask: Mask,
     pub prefixes: PrefixCache,
+    /// The matrices that adapters may update.
+    pub targets: Targets,
+    /// Adapters in use.
+    pub adapters: Loaded,
     /// Built with the first constrained type: loading a model for plain text should not wait for it.
     vocabulary: OnceLock<Result<Vocabulary>>,
 }
@@ -33,6 +39,7 @@ impl Core {
         tokenizer: Arc<Tokenizer>,
         template: Option<Result<ChatTemplate>>,
         backend: Arc<dyn Backend>,
+        targets: Targets,
         prefix_cache: u64,
     ) -> Self {
         Core {
@@ -44,13 +51,10 @@ impl Core {
             tokenizer,
             template,
             backend,
+            targets,
+            adapters: Loaded::default(),
             vocabulary: OnceLock::new(),
         }
-    }
-
-    /// Whose states a session may share.
-    pub fn prefix_key(&self) -> PrefixKey {
-        PrefixKey { adapter: None }
     }
 
     pub fn run_deps(&self) -> RunDeps<'_> {
@@ -59,7 +63,6 @@ impl Core {
             tokenizer: &self.tokenizer,
             text_mask: &self.text_mask,
             prefixes: &self.prefixes,
-            prefix_key: self.prefix_key(),
         }
     }
 

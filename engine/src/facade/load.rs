@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::model::{Model, ModelInfo};
-use crate::backend::{cpu, Backend, Progress, StateShape, WeightSource};
+use crate::backend::{cpu, Backend, KvType, Progress, StateShape, WeightSource};
 use crate::cancel::CancelToken;
 use crate::chat::ChatTemplate;
 use crate::context::Identity;
@@ -50,6 +50,9 @@ pub struct LoadOptions {
     pub threads: usize,
     /// Use the portable CPU kernels, whose results are the same on every machine, wasm included.
     pub portable: bool,
+    /// How keys and values are stored. Part of the exactness class; anything but `F32` and `F24` is less exact than
+    /// the 1e-3 gate. Only the CPU has a choice.
+    pub kv: KvType,
     /// Map the file instead of reading it. The caller promises that nobody truncates it meanwhile: the
     /// operating system would kill the process.
     pub mmap: bool,
@@ -109,12 +112,17 @@ impl ModelPlan {
             parameters: plan.tensors.iter().map(|t| (t.rows * t.cols) as u64).sum(),
             file_bytes: gguf.file_bytes,
             weight_bytes: plan.tensors.iter().map(TensorSpec::bytes).sum(),
-            state_bytes_per_token: (shape.page_elems() * 4 / crate::backend::PAGE_TOKENS) as u64,
+            state_bytes_per_token: token_bytes(&shape),
             context_length: plan.context_length,
             vocab_size: plan.vocab,
             layers: plan.layers.len(),
         }
     }
+}
+
+/// Bytes of state that a token takes.
+fn token_bytes(shape: &StateShape) -> u64 {
+    (shape.page_elems() * 4 / crate::backend::PAGE_TOKENS) as u64
 }
 
 fn text(gguf: &Gguf, key: &str) -> String {
@@ -180,15 +188,18 @@ impl Model {
             }
             cancel.check()
         };
+        let targets = crate::model::targets(&plan);
         let backend = load_backend(plan, &mut GgufWeights(&mut gguf), &options, &mut progress)?;
+        let asked = ModelPlan { state_bytes_per_token: token_bytes(backend.shape()), ..asked };
         let info = ModelInfo::new(asked, &backend.info(), fingerprint, &tokenizer, template.is_some());
         let identity = Identity {
             fingerprint,
             exactness_class: backend.info().exactness_class,
             shape: backend.shape().clone(),
+            adapters: Vec::new(),
         };
         let prefix_cache = options.prefix_cache.unwrap_or(LoadOptions::PREFIX_CACHE_BYTES);
-        Ok(Model(Arc::new(Core::new(info, identity, tokenizer, template, backend, prefix_cache))))
+        Ok(Model(Arc::new(Core::new(info, identity, tokenizer, template, backend, targets, prefix_cache))))
     }
 }
 
@@ -211,9 +222,13 @@ fn load_backend(
 ) -> Result<Arc<dyn Backend>> {
     match options.backend {
         BackendChoice::Auto | BackendChoice::Cpu => {
-            let cpu = cpu::CpuOptions { threads: options.threads, portable: options.portable };
+            let cpu =
+                cpu::CpuOptions { threads: options.threads, portable: options.portable, kv: options.kv };
             Ok(Arc::new(cpu::CpuBackend::load(plan, weights, &cpu, progress)?))
         }
+        BackendChoice::Gpu if options.kv != KvType::F32 => Err(Error::Device {
+            reason: format!("the gpu backend stores keys and values as f32, not {}; use the CPU", options.kv),
+        }),
         BackendChoice::Gpu => load_gpu(plan, weights, options, progress),
     }
 }

@@ -95,7 +95,7 @@ impl Session {
                 scheduler.discard(done);
             }
         }
-        self.model.0.prefixes.insert(self.model.0.prefix_key(), &seq);
+        self.model.0.prefixes.insert(&seq);
         Ok(seq)
     }
 }

@@ -1,5 +1,6 @@
 //! The facade: what `ffi`, the bridge, the command line and the web package see.
 
+mod adapters;
 mod core;
 mod generation;
 mod load;

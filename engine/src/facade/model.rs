@@ -137,8 +137,14 @@ impl Model {
             // What the bytes say may not exceed what the model was made for.
             None => checkpoint.capacity().min(core.info.context_length),
         };
-        let (seq, resume, how) =
-            checkpoint.restore(&core.backend, &core.identity, policy, capacity, core.info.vocab_size)?;
+        let (seq, resume, how) = checkpoint.restore(
+            &core.backend,
+            &core.identity,
+            &core.adapters,
+            policy,
+            capacity,
+            core.info.vocab_size,
+        )?;
         Session::new(self.clone(), seq, resume, Some(how))
     }
 

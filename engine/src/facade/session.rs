@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Runs `seq` up to the last of its tokens and makes it this session's sequence.
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         seq: Sequence,
         cancel: &CancelToken,
@@ -148,7 +148,7 @@ impl Session {
         }
         let (core, capacity) = (&self.model.0, seq.capacity);
         if seq.computed_here() {
-            if let Some(found) = core.prefixes.find(core.prefix_key(), &tokens, seq.filled()?) {
+            if let Some(found) = core.prefixes.find(seq.prefix_key(), &tokens, seq.filled()?) {
                 seq = found;
                 seq.capacity = capacity;
             }
@@ -159,8 +159,7 @@ impl Session {
 
     /// Keeps the state for later contexts that begin alike.
     pub(super) fn remember(&self) {
-        let core = &self.model.0;
-        core.prefixes.insert(core.prefix_key(), &self.seq);
+        self.model.0.prefixes.insert(&self.seq);
     }
 
     /// Starts a value after the present context. Nothing of it is part of the session until it is finished.

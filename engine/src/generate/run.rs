@@ -7,7 +7,7 @@ use super::text::TextStream;
 use super::{Event, Finish, Output, Usage};
 use crate::backend::{Logits, Mask, Selection};
 use crate::constrain::{Matcher, Steer, Type, TypeSource};
-use crate::context::{PrefixCache, PrefixKey, Sequence};
+use crate::context::{PrefixCache, Sequence};
 use crate::error::{Error, Result};
 use crate::schedule::{Done, Job, Patience, Scheduler};
 use crate::tokenizer::{Tokenizer, Utf8Stream};
@@ -22,7 +22,6 @@ pub(crate) struct RunDeps<'a> {
     /// Tokens that are text, and EOS: the mask of unbounded text.
     pub text_mask: &'a Mask,
     pub prefixes: &'a PrefixCache,
-    pub prefix_key: PrefixKey,
 }
 
 /// A value in progress as a checkpoint keeps it: the type's source and the count of value tokens at the end
@@ -315,7 +314,7 @@ impl Run {
         }
         if self.usage.sampled_tokens == 0 {
             // The context is complete: another request may begin with it, whatever becomes of this value.
-            deps.prefixes.insert(deps.prefix_key, &self.seq);
+            deps.prefixes.insert(&self.seq);
         }
         let id = self.choose(deps, done)?;
         if self.usage.first_token_seconds == 0.0 {

@@ -14,11 +14,13 @@ pub mod plan;
 mod qwen2;
 mod qwen3;
 mod rope;
+mod targets;
 mod tensors;
 #[cfg(test)]
 mod tests;
 
 pub use info::ModelInfo;
+pub use targets::{targets, Target, Targets};
 
 use crate::error::{Error, Result};
 use crate::gguf::Gguf;

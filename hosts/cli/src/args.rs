@@ -1,7 +1,8 @@
 //! The command line. Help teaches by example.
 
+use crate::lora::LoraArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lean_engine::{BackendChoice, Error, Restore};
+use lean_engine::{BackendChoice, Error, KvType, Restore};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -70,6 +71,9 @@ pub struct DeviceArgs {
     /// Use the portable CPU kernels, which give the same bits on every machine
     #[arg(long)]
     pub portable: bool,
+    /// How keys and values are stored: f32, f24, f16 or q8_0 (docs/kv.md has their errors)
+    #[arg(long, value_name = "TYPE", default_value_t = KvType::F32)]
+    pub kv: KvType,
     /// Part of the GPU adapter's name; names a software adapter, too
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,
@@ -172,7 +176,8 @@ Examples:
   lean generate -m smollm2.gguf --chat -p \"Is the sky blue?\" --type \"'yes' | 'no'\"
   lean generate -m smollm2.gguf --schema invoice.json < mail.txt
   lean generate -m smollm2.gguf -p \"A long story\" --save-checkpoint story.ckpt -n 32
-  lean generate -m smollm2.gguf --checkpoint story.ckpt -p \" And then\" -n 32";
+  lean generate -m smollm2.gguf --checkpoint story.ckpt -p \" And then\" -n 32
+  lean generate -m smollm2.gguf --lora my-adapter:0.8 -p \"Once upon a time\"";
 
 #[derive(Args)]
 #[command(after_help = GENERATE_EXAMPLES)]
@@ -219,6 +224,8 @@ pub struct GenerateArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    pub lora: LoraArgs,
+    #[command(flatten)]
     pub sampler: SamplerArgs,
 }
 
@@ -232,6 +239,8 @@ pub struct ChatArgs {
     /// Most tokens of context; the oldest exchange is dropped when it is full
     #[arg(long, value_name = "N")]
     pub context: Option<usize>,
+    #[command(flatten)]
+    pub lora: LoraArgs,
     #[command(flatten)]
     pub sampler: SamplerArgs,
 }
@@ -266,7 +275,9 @@ pub struct InspectArgs {
 const VERIFY_EXAMPLES: &str = "\
 Examples:
   lean verify --model llama-hd64-tied.s1.q4_1.gguf --fixture llama-hd64-tied.s1.q4_1.json
-  lean verify --dir tests/fixtures/models       every .gguf with the .json beside it";
+  lean verify --dir tests/fixtures/models       every .gguf with the .json beside it
+  lean verify --model llama.gguf --lora adapter --fixture adapter.json
+  lean verify --dir tests/fixtures/models --kv f16     measures what a looser type costs";
 
 #[derive(Args)]
 #[command(after_help = VERIFY_EXAMPLES)]
@@ -282,6 +293,8 @@ pub struct VerifyArgs {
     pub dir: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArgs,
+    #[command(flatten)]
+    pub lora: LoraArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

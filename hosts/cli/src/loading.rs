@@ -35,6 +35,7 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
             threads: device.threads,
             mmap: device.mmap,
             portable: device.portable,
+            kv: device.kv,
             adapter: device.adapter.clone(),
             allow_software_gpu: device.adapter.is_some(),
             progress: Some(Box::new(progress)),

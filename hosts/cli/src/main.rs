@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod interrupt;
 mod loading;
+mod lora;
 mod output;
 mod table;
 

@@ -1,5 +1,6 @@
 // lean for Node: typed values out of local language models, through a bridge process.
 
+import { Adapter, adaptHead } from './adapter.js';
 import { findBridge } from './bridge-path.js';
 import { Checkpoint, loadCheckpoint } from './checkpoint.js';
 import { Connection } from './connection.js';
@@ -10,7 +11,7 @@ import { camel, json, wireBlocks } from './options.js';
 import { BridgeProcess } from './process.js';
 import { Type, type } from './type.js';
 
-export { Checkpoint, LeanError, Stream, Type, findBridge, type };
+export { Adapter, Checkpoint, LeanError, Stream, Type, findBridge, type };
 
 /** How long a greeting may take: long enough for a cold disk and a virus scanner. */
 const GREETING_MS = 20_000;
@@ -60,11 +61,11 @@ export class Lean {
   }
 
   /** Loads a model file, or `echo`, the model without weights. */
-  async load(path, { backend, threads, context, prefixCacheBytes, onProgress, signal } = {}) {
+  async load(path, { backend, threads, context, kv, prefixCacheBytes, onProgress, signal } = {}) {
     if (typeof path !== 'string') throw invalid('load: the path of a model file is needed');
     const head = { path, backend, threads, context, progress: Boolean(onProgress) };
     const onEvent = ({ name, head: e }) => (name === 'PROGRESS' ? onProgress?.({ done: e.done, total: e.total }) : undefined);
-    const { head: loaded, tail } = await this.#connection.request('LOAD', head, { signal, onEvent });
+    const { head: loaded, tail } = await this.#connection.request('LOAD', head, { tail: kv === undefined ? undefined : json({ kv }), signal, onEvent });
     const model = new Model(this.#connection, loaded.model, camel(JSON.parse(decoder.decode(tail))));
     if (prefixCacheBytes !== undefined) await model.setPrefixCache(prefixCacheBytes);
     return model;
@@ -161,6 +162,13 @@ export class Model {
     return loadCheckpoint(this.#connection, this.#model, source, { signal });
   }
 
+  /** A LoRA adapter: a .gguf file, or PEFT's folder. */
+  async loadAdapter(path, { signal } = {}) {
+    if (typeof path !== 'string') throw invalid('loadAdapter: the path of an adapter is needed');
+    const { head, tail } = await this.#connection.request('ADAPTER_LOAD', { model: this.#model, path }, { signal });
+    return new Adapter(this.#connection, head.adapter, camel(JSON.parse(decoder.decode(tail))));
+  }
+
   /** Frees it now instead of when it is collected. */
   async unload() {
     forgottenModels.unregister(this);
@@ -205,6 +213,13 @@ export class Session {
   /** Makes blocks the whole context; what is equal so far is kept. */
   setContext(blocks, options) {
     return this.#append(blocks, true, options);
+  }
+
+  /** Runs with these adapters and no others from now on; its tokens are run again. */
+  async setAdapters(adapters, { signal, onPrefill } = {}) {
+    const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
+    const head = adaptHead(this.#connection, this.#session, adapters);
+    await this.#connection.request('SESSION_ADAPT', head, { signal, onEvent });
   }
 
   /** A value of the type, which then is part of the session. */

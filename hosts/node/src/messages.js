@@ -56,6 +56,9 @@ export const MESSAGES = {
   MODEL_STATS: { kind: 19, fields: [['model', 'u32']] },
   MODEL_PREFIX_CACHE: { kind: 20, fields: [['model', 'u32'], ['bytes', 'u64']] },
   SESSION_CUT: { kind: 21, fields: [['session', 'u32'], ['begin', 'u32'], ['end', 'option<u32>']] },
+  ADAPTER_LOAD: { kind: 24, fields: [['model', 'u32'], ['path', 'string']] },
+  ADAPTER_DROP: { kind: 25, fields: [['adapter', 'u32']] },
+  SESSION_ADAPT: { kind: 26, fields: [['session', 'u32'], ['adapters', 'seq<u32>'], ['scales', 'seq<f32>']] },
 
   HELLO: {
     kind: 0x8001,
@@ -78,6 +81,7 @@ export const MESSAGES = {
   CHECKPOINT: { kind: 0x8014, fields: [['checkpoint', 'u32'], ['tokens', 'u32']] },
   SAVED: { kind: 0x8015, fields: [['size', 'u64'], ['digest', 'u32']] },
   OK: { kind: 0x8016, fields: [] },
+  ADAPTER: { kind: 0x8018, fields: [['adapter', 'u32']] },
   ERROR: {
     kind: 0x80ff,
     fields: [

@@ -1,5 +1,6 @@
 //! The requests, by what they are about.
 
+pub(crate) mod adapter;
 pub(crate) mod checkpoint;
 pub(crate) mod generate;
 pub(crate) mod model;

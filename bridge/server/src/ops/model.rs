@@ -1,19 +1,30 @@
 //! LOAD, UNLOAD, MODEL_INFO.
 
+use super::{document, only};
 use crate::connection::{Answer, Job};
 use crate::failure::Outcome;
 use crate::port::LoadSpec;
+use lean_engine::Error;
 use lean_protocol::messages as m;
+use serde_json::Value;
 
 /// Progress events of one load, at most: a bar needs no more.
 const PROGRESS_STEPS: u64 = 64;
 
 pub(crate) fn load(job: &Job, load: m::Load) -> Outcome<Answer> {
+    let doc = document(job)?;
+    only(&doc, &["kv"])?;
+    let kv = match doc.get("kv") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(kv)) => Some(kv.clone()),
+        Some(_) => return Err(Error::invalid("kv", "f32, f24, f16 or q8_0").into()),
+    };
     let spec = LoadSpec {
         path: load.path,
         backend: load.backend,
         threads: load.threads.map(|n| n as usize),
         context: load.context.map(|n| n as usize),
+        kv,
     };
     let mut last = None;
     let mut on_progress = |done: u64, total: u64| {

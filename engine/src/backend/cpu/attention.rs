@@ -4,19 +4,24 @@
 //! `e_t = exp(s_t - max)`; the sum of `e_t` with lane `t % 8` in order of `t`; `out = sum_t e_t v_t` in order of
 //! `t`, divided by that sum. Nothing depends on where the batch began or on what else it holds.
 
+use super::kv::Stored;
 use super::lanes::{Kernel, Lanes, LANES};
 use super::scratch::Shared;
 use crate::backend::math;
 use crate::backend::PAGE_TOKENS;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Output vectors whose sums are held in registers.
 const BLOCK: usize = 8;
 
 /// Attention of `tokens` consecutive positions and the `group` query heads that share a kv head.
-pub(crate) struct Attend<'a> {
+pub(crate) struct Attend<'a, S> {
+    /// How keys and values are stored.
+    pub(crate) stored: PhantomData<S>,
     /// The sequence's pages, up to the one of the last position.
     pub(crate) pages: &'a [Shared],
-    /// Offsets in a page of this head's keys and values, `[PAGE_TOKENS][head_dim]` each.
+    /// Offsets in bytes of this head's keys and values in a page.
     pub(crate) k: usize,
     pub(crate) v: usize,
     pub(crate) head_dim: usize,
@@ -56,7 +61,7 @@ struct Query {
     hi: usize,
 }
 
-impl Attend<'_> {
+impl<S: Stored> Attend<'_, S> {
     #[inline(always)]
     fn query(&self, i: usize) -> Query {
         let (token, head) = (i / self.group, i % self.group);
@@ -76,7 +81,7 @@ impl Attend<'_> {
     }
 }
 
-impl Kernel for Attend<'_> {
+impl<S: Stored> Kernel for Attend<'_, S> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self) {
@@ -103,7 +108,7 @@ impl Kernel for Attend<'_> {
     }
 }
 
-impl Attend<'_> {
+impl<S: Stored> Attend<'_, S> {
     /// # Safety
     /// `page` is in the table and `first` the tile's first page.
     #[inline(always)]
@@ -114,7 +119,7 @@ impl Attend<'_> {
         }
         // SAFETY: the key rows lie in the page, the query's elements in `q`, the scores in the scratch.
         unsafe {
-            let keys = self.pages.get_unchecked(page).at(self.k).cast_const();
+            let keys = self.pages.get_unchecked(page).at(0).cast_const().cast::<u8>().add(self.k);
             let scores = query.scores.add((page - first) * PAGE_TOKENS);
             for eight in (0..PAGE_TOKENS).step_by(LANES) {
                 let from = start + eight;
@@ -122,7 +127,7 @@ impl Attend<'_> {
                     L::splat(f32::NEG_INFINITY).store(scores.add(eight));
                     continue;
                 }
-                let s = self.eight_scores::<L>(self.q.add(query.at), keys.add(eight * self.head_dim));
+                let s = self.eight_scores::<L>(self.q.add(query.at), keys, eight);
                 if from < query.lo || from + LANES > query.hi + 1 {
                     let mut a = s.to_array();
                     for (i, a) in a.iter_mut().enumerate() {
@@ -140,9 +145,9 @@ impl Attend<'_> {
     }
 
     /// # Safety
-    /// `q` is readable for a head, `keys` for eight.
+    /// `q` is readable for a head, rows `row .. row + 8` of `keys` have been written.
     #[inline(always)]
-    unsafe fn eight_scores<L: Lanes>(&self, q: *const f32, keys: *const f32) -> L {
+    unsafe fn eight_scores<L: Lanes>(&self, q: *const f32, keys: *const u8, row: usize) -> L {
         let n = self.head_dim;
         let mut acc = [L::zero(); LANES];
         for d in (0..n - n % LANES).step_by(LANES) {
@@ -150,7 +155,7 @@ impl Attend<'_> {
             unsafe {
                 let q = L::load(q.add(d));
                 for (i, acc) in acc.iter_mut().enumerate() {
-                    *acc = q.mul_add(L::load(keys.add(i * n + d)), *acc);
+                    *acc = q.mul_add(S::load(keys, n, row + i, d, LANES), *acc);
                 }
             }
         }
@@ -160,7 +165,7 @@ impl Attend<'_> {
             unsafe {
                 let q = L::load_up_to(q.add(d), n - d);
                 for (i, acc) in acc.iter_mut().enumerate() {
-                    *acc = q.mul_add(L::load_up_to(keys.add(i * n + d), n - d), *acc);
+                    *acc = q.mul_add(S::load(keys, n, row + i, d, n - d), *acc);
                 }
             }
         }
@@ -213,15 +218,16 @@ impl Attend<'_> {
         let mut d = 0;
         // SAFETY: value rows `from..to` lie in the page, `d..` within a head.
         unsafe {
-            let values = self.pages.get_unchecked(page).at(self.v + (from - start) * n).cast_const();
+            let values = self.pages.get_unchecked(page).at(0).cast_const().cast::<u8>().add(self.v);
+            let rows = from - start..to - start;
             let weights = query.scores.add(from - first * PAGE_TOKENS).cast_const();
             let out = self.out.add(query.at);
             while d + BLOCK * LANES <= n {
-                self.add_values::<L, BLOCK>(values.add(d), weights, to - from, out.add(d), fresh, LANES);
+                self.add_values::<L, BLOCK>(values, d, rows.clone(), weights, out.add(d), fresh, LANES);
                 d += BLOCK * LANES;
             }
             while d < n {
-                self.add_values::<L, 1>(values.add(d), weights, to - from, out.add(d), fresh, n - d);
+                self.add_values::<L, 1>(values, d, rows.clone(), weights, out.add(d), fresh, n - d);
                 d += LANES;
             }
         }
@@ -230,13 +236,15 @@ impl Attend<'_> {
     /// Adds weighted values to `N` vectors of output, of which the last has `width` elements if that is below 8.
     ///
     /// # Safety
-    /// `values` is readable for `rows` rows of a head, `weights` for `rows`, `out` writable.
+    /// The rows of `values` have been written, `weights` is readable for as many, `out` writable.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // Inlined: a struct of them would only be taken apart again.
     unsafe fn add_values<L: Lanes, const N: usize>(
         &self,
-        values: *const f32,
+        values: *const u8,
+        d: usize,
+        rows: Range<usize>,
         weights: *const f32,
-        rows: usize,
         out: *mut f32,
         fresh: bool,
         width: usize,
@@ -249,11 +257,10 @@ impl Attend<'_> {
                     *acc = L::load_up_to(out.add(i * LANES), width);
                 }
             }
-            for t in 0..rows {
+            for (t, row) in rows.enumerate() {
                 let w = L::splat(*weights.add(t));
-                let row = values.add(t * self.head_dim);
                 for (i, acc) in acc.iter_mut().enumerate() {
-                    *acc = w.mul_add(L::load_up_to(row.add(i * LANES), width), *acc);
+                    *acc = w.mul_add(S::load(values, self.head_dim, row, d + i * LANES, width), *acc);
                 }
             }
             for (i, acc) in acc.iter().enumerate() {

@@ -2,13 +2,15 @@
 
 use super::attention::{score_elems, Attend};
 use super::conv::Convolve;
+use super::kv::{Stored, F16, F24, F32, Q8};
 use super::norm::RmsNorm;
 use super::pass::{Job, Pass, Rows};
 use super::rope;
 use super::scratch::Shared;
 use super::weights::{Attention, ShortConv};
-use crate::backend::{LayerState, PAGE_TOKENS};
+use crate::backend::{KvType, LayerState, PAGE_TOKENS};
 use crate::error::{Error, Result};
+use std::marker::PhantomData;
 
 /// Tokens of a sequence whose queries share one walk over the pages.
 const QUERY_TOKENS: usize = 4;
@@ -63,7 +65,12 @@ impl Pass<'_> {
         self.multiply(&jobs, x)?;
         self.store_kv(a, [q, k, v], [k_at, v_at])?;
         let out = self.scratch.mixed.reserve(n * q_width)?;
-        self.attend(a, q, out, [k_at, v_at])?;
+        match self.shape.kv {
+            KvType::F32 => self.attend::<F32>(a, q, out, [k_at, v_at])?,
+            KvType::F24 => self.attend::<F24>(a, q, out, [k_at, v_at])?,
+            KvType::F16 => self.attend::<F16>(a, q, out, [k_at, v_at])?,
+            KvType::Q8_0 => self.attend::<Q8>(a, q, out, [k_at, v_at])?,
+        }
         Ok(Rows { at: out, n, cols: q_width })
     }
 
@@ -81,7 +88,8 @@ impl Pass<'_> {
 
     /// Norms and rotates queries and keys, and writes keys and values to the pages.
     fn store_kv(&mut self, a: &Attention, [q, k, v]: [Shared; 3], [k_at, v_at]: [usize; 2]) -> Result<()> {
-        let (isa, d, n) = (self.isa, a.head_dim, self.n);
+        let (isa, d, n, kv) = (self.isa, a.head_dim, self.n, self.shape.kv);
+        let (planes, head_bytes) = (kv.planes(d), kv.head_bytes(d));
         let places = self.places();
         let pairs = self.weights.ropes[a.rope].len();
         let weights = self.weights;
@@ -107,15 +115,16 @@ impl Pass<'_> {
                     // SAFETY: the token's row of a page that `States::open` made this sequence's own; no other
                     // token has it.
                     unsafe {
-                        let to = page.slice(start + (head * PAGE_TOKENS + row) * d, d);
-                        to.copy_from_slice(rows.slice((t * a.n_kv_heads + head) * d, d));
+                        let at = start * 4 + head * head_bytes;
+                        let to = planes.map(|p| page.bytes(at + p.offset + row * p.row, p.row));
+                        kv.encode(rows.slice((t * a.n_kv_heads + head) * d, d), to);
                     }
                 }
             }
         })
     }
 
-    fn attend(&mut self, a: &Attention, q: Shared, out: Shared, [k, v]: [usize; 2]) -> Result<()> {
+    fn attend<S: Stored>(&mut self, a: &Attention, q: Shared, out: Shared, [k, v]: [usize; 2]) -> Result<()> {
         let (isa, d, group) = (self.isa, a.head_dim, a.n_heads / a.n_kv_heads);
         let stride = a.n_heads * d;
         let mut items = Vec::new();
@@ -136,14 +145,15 @@ impl Pass<'_> {
             let Item { sequence, kv_head, from, tokens } = items[item];
             let (len, first, pages) = sequences[sequence];
             let at = (first + from) * stride + kv_head * group * d;
-            let head = kv_head * PAGE_TOKENS * d;
+            let head = kv_head * S::TYPE.head_bytes(d);
             // SAFETY: these heads of these tokens are this item's, the scores this thread's; keys and values of
             // all positions up to the tokens' own were written by earlier passes or the step before.
             unsafe {
                 isa.call(Attend {
+                    stored: PhantomData::<S>,
                     pages,
-                    k: k + head,
-                    v: v + head,
+                    k: 4 * k + head,
+                    v: 4 * v + head,
                     head_dim: d,
                     scale: a.scale,
                     window: a.window,

@@ -7,7 +7,9 @@ mod attention;
 mod conv;
 mod ffn;
 mod formats;
+mod kv;
 mod lanes;
+mod lowrank;
 mod matmul;
 mod matrix;
 mod mixers;
@@ -45,6 +47,8 @@ pub struct CpuOptions {
     pub threads: usize,
     /// Use the portable kernels even where faster ones exist (for tests and comparisons).
     pub portable: bool,
+    /// How keys and values are stored.
+    pub kv: KvType,
 }
 
 /// Weights in the CPU's layouts, and the states of sequences.
@@ -91,7 +95,12 @@ impl CpuBackend {
         };
         let mut pool = Pool::new(threads)?;
         let weights = Weights::load(&plan, weights, &mut pool, progress)?;
-        let shape = StateShape::new(&plan);
+        if cfg!(target_endian = "big") && options.kv != KvType::F32 {
+            return Err(Error::Device {
+                reason: format!("{} keys and values need a little-endian machine", options.kv),
+            });
+        }
+        let shape = StateShape::with_kv(&plan, options.kv);
         Ok(CpuBackend {
             weights,
             isa: if options.portable { Isa::PORTABLE } else { Isa::detect() },
@@ -161,7 +170,11 @@ impl Backend for CpuBackend {
         BackendInfo {
             kind: "cpu",
             description: format!("{} kernels, {} threads", self.isa.name(), self.threads),
-            exactness_class: format!("cpu-exact-f32kv-{}-r{KERNEL_REVISION}", self.isa.rounding()),
+            exactness_class: format!(
+                "cpu-exact-{}kv-{}-r{KERNEL_REVISION}",
+                self.shape.kv,
+                self.isa.rounding()
+            ),
             weight_bytes: self.weights.bytes,
         }
     }
@@ -188,6 +201,11 @@ impl Backend for CpuBackend {
 
     fn truncate(&self, state: StateId, len: usize) -> Result<usize> {
         lock(&self.states).truncate(state, len)
+    }
+
+    fn adapt(&self, state: StateId, updates: &Updates) -> Result<()> {
+        self.weights.check_updates(updates)?;
+        lock(&self.states).adapt(state, updates)
     }
 
     fn export(&self, state: StateId) -> Result<StateImage> {

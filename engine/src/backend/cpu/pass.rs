@@ -6,6 +6,7 @@
 use super::ffn::Gate;
 use super::formats::{SUM, UNIT};
 use super::lanes::Isa;
+use super::lowrank::{Expand, Term};
 use super::matmul::{in_tiles, panel_elems, tiles, Activations, Prepare, Product, ROWS_TOGETHER, TILE};
 use super::norm::RmsNorm;
 use super::pool::Pool;
@@ -192,11 +193,12 @@ impl Pass<'_> {
         let rows = jobs.iter().map(|j| j.linear.weight.rows).max().unwrap_or(0);
         let chunk = self.chunk(jobs.iter().map(|j| j.linear.weight.rows).sum());
         let (chunks, mul) = (rows.div_ceil(chunk), self.multiplier(jobs, x)?);
+        let terms = self.low_rank(jobs, x)?;
         let tiles = x.n.div_ceil(mul.tile);
         self.step(chunks * tiles * jobs.len(), &|item, thread| {
-            let (job, item) = (&jobs[item % jobs.len()], item / jobs.len());
-            let rows = mul.rows(item % chunks, chunk, job.linear.weight.rows);
-            mul.run(job, rows, mul.tokens(item / chunks), thread);
+            let (job, item) = (item % jobs.len(), item / jobs.len());
+            let rows = mul.rows(item % chunks, chunk, jobs[job].linear.weight.rows);
+            mul.run(&jobs[job], rows, mul.tokens(item / chunks), thread, terms.of(job));
         })
     }
 
@@ -211,10 +213,11 @@ impl Pass<'_> {
         let rows = jobs[0].linear.weight.rows;
         let chunk = self.chunk(rows);
         let (chunks, mul) = (rows.div_ceil(chunk), self.multiplier(jobs, x)?);
+        let terms = self.low_rank(jobs, x)?;
         self.step(chunks * x.n.div_ceil(mul.tile), &|item, thread| {
             let (rows, tokens) = (mul.rows(item % chunks, chunk, rows), mul.tokens(item / chunks));
-            for job in jobs {
-                mul.run(job, rows.clone(), tokens.clone(), thread);
+            for (i, job) in jobs.iter().enumerate() {
+                mul.run(job, rows.clone(), tokens.clone(), thread, terms.of(i));
             }
             after(rows, tokens);
         })
@@ -313,7 +316,7 @@ impl Pass<'_> {
         let (vocab, cols) = (self.weights.vocab, self.weights.hidden);
         let filled = logits.iter_mut().filter(|l| !l.is_empty());
         let rows = Rows { at: x, n: m, cols };
-        let linear = Linear { weight: self.weights.head.clone(), bias: None };
+        let linear = Linear { id: None, weight: self.weights.head.clone(), bias: None };
         let mut filled: Vec<&mut Vec<f32>> = filled.collect();
         if let [only] = filled.as_mut_slice() {
             return self.multiply(&[Job { linear: &linear, out: Shared::new(only.as_mut_ptr()) }], rows);
@@ -354,7 +357,14 @@ impl Multiplier {
         index * self.tile..((index + 1) * self.tile).min(self.n)
     }
 
-    fn run(&self, job: &Job<'_>, rows: Range<usize>, tokens: Range<usize>, thread: usize) {
+    fn run(
+        &self,
+        job: &Job<'_>,
+        rows: Range<usize>,
+        tokens: Range<usize>,
+        thread: usize,
+        terms: &[Term<'_>],
+    ) {
         if rows.is_empty() {
             return;
         }
@@ -375,9 +385,23 @@ impl Multiplier {
             let panel = self.panels.at(thread * self.panel);
             weight.multiply(self.isa, &Product { rows: rows.clone(), x, out, out_stride: n_out, panel });
             if let Some(bias) = &job.linear.bias {
-                for t in tokens {
+                for t in tokens.clone() {
                     let out = job.out.slice(t * n_out + rows.start, rows.len());
                     out.iter_mut().zip(&bias[rows.clone()]).for_each(|(x, b)| *x += b);
+                }
+            }
+        }
+        for term in terms {
+            for t in tokens.start.max(term.tokens.start)..tokens.end.min(term.tokens.end) {
+                // SAFETY: these columns of row `t` of `out` are this item's; the update has as many rows as the
+                // matrix, since `Weights::check_updates` saw it, and nobody writes `low` during this step.
+                unsafe {
+                    self.isa.call(Expand {
+                        update: term.update,
+                        low: term.low_of(t),
+                        rows: rows.clone(),
+                        out: job.out.at(t * n_out + rows.start),
+                    });
                 }
             }
         }

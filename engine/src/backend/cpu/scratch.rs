@@ -25,6 +25,15 @@ impl Shared {
         unsafe { self.0.add(i) }
     }
 
+    /// `n` bytes from byte `i` on.
+    ///
+    /// # Safety
+    /// They are within the buffer and nobody else touches them while the slice lives.
+    pub(crate) unsafe fn bytes<'a>(self, i: usize, n: usize) -> &'a mut [u8] {
+        // SAFETY: the caller vouches for the range and its exclusivity.
+        unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>().add(i), n) }
+    }
+
     /// `n` elements from `i` on.
     ///
     /// # Safety
@@ -77,6 +86,8 @@ pub(crate) struct Scratch {
     pub(crate) unshifted: Buffer,
     /// Sums of inputs for formats with offsets.
     pub(crate) sums: Buffer,
+    /// What low-rank updates make of a product's input, `[token][rank]` of each.
+    pub(crate) low: Buffer,
     /// Unpacked weights, one part a thread.
     pub(crate) panels: Buffer,
     /// Attention scores, one part a thread.

@@ -5,7 +5,7 @@
 //! succeeded ([`States::commit`]), so that a pass that fails leaves every state as it was.
 
 use super::scratch::Shared;
-use crate::backend::{LayerState, StateId, StateImage, StateShape, PAGE_TOKENS};
+use crate::backend::{StateId, StateImage, StateShape, Updates, PAGE_TOKENS};
 use crate::error::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ struct State {
     len: usize,
     pages: Vec<Arc<[f32]>>,
     windows: Arc<[f32]>,
+    /// What its passes add to the weights.
+    updates: Updates,
     /// A pass is using it.
     busy: bool,
     /// It was freed during a pass and goes when that ends.
@@ -30,6 +32,8 @@ pub(crate) struct Open {
     pub(crate) pages: Vec<Shared>,
     /// Windows before the pass.
     pub(crate) windows: Arc<[f32]>,
+    /// What the pass adds to the weights.
+    pub(crate) updates: Updates,
 }
 
 pub(crate) struct States {
@@ -48,8 +52,15 @@ impl States {
     fn insert(&mut self, len: usize, pages: Vec<Arc<[f32]>>, windows: Arc<[f32]>) -> StateId {
         let id = StateId(self.next);
         self.next += 1;
-        self.map.insert(id, State { len, pages, windows, busy: false, doomed: false });
+        let updates = Updates::default();
+        self.map.insert(id, State { len, pages, windows, updates, busy: false, doomed: false });
         id
+    }
+
+    /// Sets what passes over a state add to the weights. Whoever calls has checked that it fits them.
+    pub(crate) fn adapt(&mut self, id: StateId, updates: &Updates) -> Result<()> {
+        self.idle(id)?.updates = updates.clone();
+        Ok(())
     }
 
     fn get(&self, id: StateId) -> Result<&State> {
@@ -83,7 +94,10 @@ impl States {
     pub(crate) fn fork(&mut self, id: StateId) -> Result<StateId> {
         let state = self.idle(id)?;
         let (len, pages, windows) = (state.len, state.pages.clone(), state.windows.clone());
-        Ok(self.insert(len, pages, windows))
+        let updates = state.updates.clone();
+        let fork = self.insert(len, pages, windows);
+        self.adapt(fork, &updates)?;
+        Ok(fork)
     }
 
     pub(crate) fn truncate(&mut self, id: StateId, len: usize) -> Result<usize> {
@@ -193,7 +207,8 @@ impl States {
             })
             .collect();
         state.busy = true;
-        let open = Open { id, len: state.len, pages, windows: state.windows.clone() };
+        let (windows, updates) = (state.windows.clone(), state.updates.clone());
+        let open = Open { id, len: state.len, pages, windows, updates };
         self.copied += u64::from(copied);
         Ok(open)
     }
@@ -260,18 +275,10 @@ fn grow(state: &mut State, shape: &StateShape, wanted: usize) -> Result<bool> {
 fn copy_rows(page: &[f32], shape: &StateShape, rows: usize) -> Result<Arc<[f32]>> {
     let mut copy = zeroed(shape.page_elems())?;
     if let Some(to) = Arc::get_mut(&mut copy) {
-        for layer in &shape.layers {
-            if let LayerState::Kv { k, v, n_kv_heads, head_dim } = *layer {
-                for head in 0..n_kv_heads {
-                    for start in [k, v] {
-                        let from = start + head * PAGE_TOKENS * head_dim;
-                        let range = from..from + rows * head_dim;
-                        to[range.clone()].copy_from_slice(&page[range]);
-                    }
-                }
-            }
+        let (from, to): (&[u8], &mut [u8]) = (bytemuck::cast_slice(page), bytemuck::cast_slice_mut(to));
+        for run in shape.used_bytes(rows) {
+            to[run.clone()].copy_from_slice(&from[run]);
         }
-        to[shape.kv_elems..].copy_from_slice(&page[shape.kv_elems..]);
     }
     Ok(copy)
 }

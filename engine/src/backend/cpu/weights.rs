@@ -2,7 +2,7 @@
 
 use super::matrix::{to_f32, Matrix};
 use super::pool::Pool;
-use crate::backend::{Progress, WeightSource};
+use crate::backend::{Progress, Updates, WeightSource};
 use crate::error::{Error, Result};
 use crate::model::plan::{self, Mixer as PlanMixer, Plan, RopeStyle, TensorId};
 use std::collections::HashSet;
@@ -14,6 +14,8 @@ pub(crate) struct Norm {
 }
 
 pub(crate) struct Linear {
+    /// What updates know the matrix by; none of the head.
+    pub(crate) id: Option<TensorId>,
     pub(crate) weight: Arc<Matrix>,
     pub(crate) bias: Option<Arc<[f32]>>,
 }
@@ -108,6 +110,31 @@ impl Weights {
 }
 
 impl Weights {
+    /// Every linear map of the layers.
+    fn linears(&self) -> impl Iterator<Item = &Linear> {
+        self.layers.iter().flat_map(|layer| {
+            let ffn = &layer.ffn;
+            let mixer: Vec<&Linear> = match &layer.mixer {
+                Mixer::Attention(a) => vec![&a.q, &a.k, &a.v, &a.o],
+                Mixer::ShortConv(c) => vec![&c.in_proj, &c.out_proj],
+            };
+            mixer.into_iter().chain([&ffn.gate, &ffn.up, &ffn.down])
+        })
+    }
+
+    /// Checks that every update is of a matrix of the layers and of its size: the kernels rely on it.
+    pub(crate) fn check_updates(&self, updates: &Updates) -> Result<()> {
+        for (id, update) in updates.0.iter().flat_map(|(set, _)| set.iter()) {
+            let weight = self.linears().find(|l| l.id == Some(*id)).map(|l| &l.weight);
+            if weight.is_none_or(|w| (w.rows, w.cols) != (update.rows(), update.cols())) {
+                let reason =
+                    format!("tensor {} of the layers is not {} x {}", id.0, update.rows(), update.cols());
+                return Err(Error::invalid("low-rank update", reason));
+            }
+        }
+        Ok(())
+    }
+
     /// Where the angles of table `rope` for token `t` of `n` lie in a pass's buffer of them.
     pub(crate) fn angles_at(&self, rope: usize, n: usize, t: usize) -> usize {
         let before: usize = self.ropes[..rope].iter().map(|r| 2 * r.len()).sum();
@@ -238,6 +265,7 @@ impl Binder<'_> {
 
     fn linear(&self, linear: &plan::Linear, n_out: usize, n_in: usize) -> Result<Linear> {
         Ok(Linear {
+            id: Some(linear.weight),
             weight: self.matrix(linear.weight, n_out, n_in)?,
             bias: linear.bias.map(|b| self.vector(b, 1, n_out)).transpose()?,
         })

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 pub fn run(args: &ChatArgs) -> Result<ExitCode> {
     let model = loading::load(&args.model.model, &args.model.device)?;
     let mut session = model.session(SessionOptions { context: args.context })?;
+    session.set_adapters(&args.lora.load(&model)?)?;
     let terminal = std::io::stdin().is_terminal();
     if terminal {
         eprintln!("Type a message; Ctrl-C stops a reply, Ctrl-D ends.");

@@ -92,10 +92,16 @@ fn prompt(args: &GenerateArgs, has_checkpoint: bool) -> Result<Option<String>> {
 
 fn open(model: &Model, args: &GenerateArgs, checkpoint: Option<&Checkpoint>) -> Result<Session> {
     let options = SessionOptions { context: args.context };
-    match checkpoint {
-        Some(checkpoint) => model.restore_with(checkpoint, args.restore.into(), options),
-        None => model.session(options),
-    }
+    let adapters = args.lora.load(model)?;
+    let Some(checkpoint) = checkpoint else {
+        let mut session = model.session(options)?;
+        session.set_adapters(&adapters)?;
+        return Ok(session);
+    };
+    let mut session = model.restore_with(checkpoint, args.restore.into(), options)?;
+    // A checkpoint comes with its adapters, which only have to be loaded; others run its tokens again.
+    session.set_adapters(&adapters)?;
+    Ok(session)
 }
 
 fn blocks(args: &GenerateArgs, prompt: Option<String>) -> Vec<Block> {

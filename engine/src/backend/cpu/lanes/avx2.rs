@@ -99,6 +99,15 @@ impl Lanes for F32x8 {
         }
     }
     #[inline(always)]
+    unsafe fn load_f24(high: *const u8, low: *const u8) -> Self {
+        // SAFETY: see the module; the caller vouches for 16 and 8 bytes.
+        unsafe {
+            let high = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(high.cast())));
+            let low = _mm256_slli_epi32::<8>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(low.cast())));
+            F32x8(_mm256_castsi256_ps(_mm256_or_si256(high, low)))
+        }
+    }
+    #[inline(always)]
     unsafe fn load_u8(p: *const u8) -> __m256i {
         // SAFETY: see the module; the caller vouches for eight bytes.
         unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast())) }

@@ -52,6 +52,10 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// `p` is readable for 16 bytes.
     unsafe fn load_bf16(p: *const u8) -> Self;
+    /// Eight float32 numbers from their upper 16 bits and the 8 bits below; the lowest 8 are zero.
+    /// # Safety
+    /// `high` is readable for 16 bytes, `low` for 8.
+    unsafe fn load_f24(high: *const u8, low: *const u8) -> Self;
     /// Eight unsigned bytes.
     /// # Safety
     /// `p` is readable for eight bytes.

@@ -112,6 +112,12 @@ impl Lanes for F32x8 {
         float(|i| f32::from_bits(u32::from(u16::from_le_bytes([b[2 * i], b[2 * i + 1]])) << 16))
     }
     #[inline(always)]
+    unsafe fn load_f24(high: *const u8, low: *const u8) -> Self {
+        // SAFETY: the caller vouches for 16 and 8 bytes.
+        let (h, l) = unsafe { (bytes::<16>(high), bytes::<8>(low)) };
+        float(|i| f32::from_bits(u32::from_le_bytes([0, l[i], h[2 * i], h[2 * i + 1]])))
+    }
+    #[inline(always)]
     unsafe fn load_u8(p: *const u8) -> I32x8 {
         // SAFETY: the caller vouches for eight bytes.
         let b: [u8; LANES] = unsafe { bytes(p) };

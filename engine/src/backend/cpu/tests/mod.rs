@@ -3,5 +3,7 @@
 mod behaviour;
 mod identity;
 mod kernels;
+mod kv;
+mod lowrank;
 mod model;
 mod naive;

@@ -75,7 +75,7 @@ impl Model {
         CpuBackend::load(
             self.plan.clone(),
             &mut source,
-            &CpuOptions { threads, portable },
+            &CpuOptions { threads, portable, ..Default::default() },
             &mut |_, _| Ok(()),
         )
         .unwrap()

@@ -1,0 +1,38 @@
+//! ADAPTER_LOAD, ADAPTER_DROP, SESSION_ADAPT.
+
+use super::prefill_event;
+use super::session::lock;
+use crate::connection::{Answer, Job};
+use crate::failure::Outcome;
+use lean_engine::Error;
+use lean_protocol::messages as m;
+
+pub(crate) fn load(job: &Job, load: m::AdapterLoad) -> Outcome<Answer> {
+    let adapter = job.inner.tables.models.get(load.model)?.load_adapter(&load.path)?;
+    let info = adapter.info().to_string().into_bytes();
+    let adapter = job.inner.tables.adapters.insert(adapter)?;
+    Ok(job.answer(&m::Adapter { adapter }, info))
+}
+
+pub(crate) fn forget(job: &Job, drop: m::AdapterDrop) -> Outcome<Answer> {
+    job.inner.tables.adapters.remove(drop.adapter)?;
+    Ok(job.answer(&m::Ok {}, Vec::new()))
+}
+
+pub(crate) fn adapt(job: &Job, adapt: m::SessionAdapt) -> Outcome<Answer> {
+    let slot = job.inner.tables.sessions.get(adapt.session)?;
+    let mut session = lock(&slot)?;
+    let (n, scales) = (adapt.adapters.len(), &adapt.scales);
+    if !scales.is_empty() && scales.len() != n {
+        return Err(Error::invalid("scales", format!("{} for {n} adapters", scales.len())).into());
+    }
+    let mut list = Vec::new();
+    for (i, handle) in adapt.adapters.iter().enumerate() {
+        list.push((job.inner.tables.adapters.get(*handle)?, scales.get(i).copied().unwrap_or(1.0)));
+    }
+    let mut work = session.fork()?;
+    work.adapt(&list, &job.request.cancel, &mut |done, total| prefill_event(job, done, total))?;
+    *session = work;
+    let tokens = session.tokens() as u32;
+    Ok(job.answer(&m::Session { session: adapt.session, tokens }, Vec::new()))
+}
