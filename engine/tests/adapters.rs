@@ -205,7 +205,7 @@ fn an_adapter_of_another_model_or_an_impossible_scale_is_refused() {
     }
     assert!(s.adapters().is_empty());
     // Made for another family or other sizes.
-    for path in ["qwen2-all-r4.gguf", "llama-rslora-patterns"] {
+    for path in ["qwen2-all-r4.gguf", "qwen2-all-r4"] {
         let error = model.load_adapter(adapters().join(path)).unwrap_err();
         assert!(matches!(error, Error::UnsupportedModel { .. } | Error::BadModel { .. }), "{error}");
     }
