@@ -205,7 +205,7 @@ fn an_adapter_of_another_model_or_an_impossible_scale_is_refused() {
     }
     assert!(s.adapters().is_empty());
     // Made for another family or other sizes.
-    for path in ["qwen2-all-r4.gguf", "llama-rslora-patterns"] {
+    for path in ["qwen2-all-r4.gguf", "qwen2-all-r4"] {
         let error = model.load_adapter(adapters().join(path)).unwrap_err();
         assert!(matches!(error, Error::UnsupportedModel { .. } | Error::BadModel { .. }), "{error}");
     }
@@ -274,26 +274,26 @@ fn safetensors(tensors: &[(&str, &[usize])]) -> Vec<u8> {
 fn tensors_that_do_not_fit_are_named_with_their_shape() {
     let model = load(LLAMA);
     let q = "base_model.model.model.layers.0.self_attn.q_proj";
-    let hidden = 128;
+    const HIDDEN: usize = 128;
     let (a, b) = (format!("{q}.lora_A.weight"), format!("{q}.lora_B.weight"));
     type Tensors<'a> = Vec<(&'a str, &'a [usize])>;
     let cases: Vec<(Tensors<'_>, &str)> = vec![
         (vec![], "lora_A"),
         (vec![(&a, &[4, 1])], "4 x 1"),
         (vec![(&b, &[7, 4])], "7"),
-        (vec![(&a, &[4, hidden, 1])], "[4, 128, 1]"),
-        (vec![(&a, &[0, hidden])], "[0, 128]"),
+        (vec![(&a, &[4, HIDDEN, 1])], "[4, 128, 1]"),
+        (vec![(&a, &[0, HIDDEN])], "[0, 128]"),
         (
-            vec![("base_model.model.model.layers.99.self_attn.q_proj.lora_A.weight", &[4, hidden])],
+            vec![("base_model.model.model.layers.99.self_attn.q_proj.lora_A.weight", &[4, HIDDEN])],
             "blk.99.attn_q",
         ),
-        (vec![("base_model.model.model.embed_tokens.lora_embedding_A", &[4, hidden])], "embed"),
-        (vec![("base_model.model.lm_head.lora_A.weight", &[4, hidden])], "lm_head"),
-        (vec![("base_model.model.lm_head.weight", &[4, hidden])], "lm_head"),
+        (vec![("base_model.model.model.embed_tokens.lora_embedding_A", &[4, HIDDEN])], "embed"),
+        (vec![("base_model.model.lm_head.lora_A.weight", &[4, HIDDEN])], "lm_head"),
+        (vec![("base_model.model.lm_head.weight", &[4, HIDDEN])], "lm_head"),
         (vec![("base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", &[4])], "DoRA"),
         (vec![("base_model.model.model.layers.0.self_attn.q_proj.bias", &[4])], "bias"),
         (
-            vec![("base_model.model.model.layers.0.input_layernorm.lora_A.weight", &[4, hidden])],
+            vec![("base_model.model.model.layers.0.input_layernorm.lora_A.weight", &[4, HIDDEN])],
             "input_layernorm",
         ),
     ];

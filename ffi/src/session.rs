@@ -47,7 +47,7 @@ enum Slot {
 
 impl Home {
     /// Runs something with the session.
-    pub fn with<R>(&self, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
         match &mut *handle::lock(&self.0, "session")? {
             Slot::Here(session) => body(session),
             Slot::Streaming => Err(streaming()),
