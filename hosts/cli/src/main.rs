@@ -1,10 +1,16 @@
-//! The lean command: typed values, chat, inspection, verification and benchmarks from a terminal.
+//! The lean command: typed values, chat, inspection, verification, benchmarks and the making of model files.
 
 mod args;
 mod commands;
+mod convert;
+mod encode;
 mod interrupt;
+mod keys;
 mod loading;
+mod mix;
 mod output;
+mod progress;
+mod synth;
 mod table;
 
 use args::{Cli, Command};
@@ -24,6 +30,9 @@ fn main() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
+        Command::Quantize(args) => commands::quantize::run(&args),
+        Command::Synth(args) => commands::synth::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -33,8 +33,8 @@ struct Case {
 }
 
 /// One row of the result.
-#[derive(Serialize)]
-struct Row {
+#[derive(Serialize, Debug)]
+pub struct Row {
     fixture: String,
     case: String,
     chat: Option<bool>,
@@ -46,10 +46,23 @@ struct Row {
     greedy: bool,
     greedy_equal: usize,
     greedy_total: usize,
-    passed: bool,
+    pub passed: bool,
 }
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
+    let rows = compare(args)?;
+    let failed = rows.iter().filter(|r| !r.passed).count();
+    if args.json {
+        output::line(serde_json::json!({"tolerance": TOLERANCE, "failed": failed, "cases": rows}))?;
+    } else {
+        print(&rows)?;
+        output::line(format_args!("{} passed, {failed} failed", rows.len() - failed))?;
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// A row for each case of each fixture.
+pub fn compare(args: &VerifyArgs) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (model_path, fixture_path) in pairs(args)? {
         let fixture = read_fixture(&fixture_path)?;
@@ -59,14 +72,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
             rows.push(check(&model, &stem, case)?);
         }
     }
-    let failed = rows.iter().filter(|r| !r.passed).count();
-    if args.json {
-        output::line(serde_json::json!({"tolerance": TOLERANCE, "failed": failed, "cases": rows}))?;
-    } else {
-        print(&rows)?;
-        output::line(format_args!("{} passed, {failed} failed", rows.len() - failed))?;
-    }
-    Ok(ExitCode::from(u8::from(failed > 0)))
+    Ok(rows)
 }
 
 fn pairs(args: &VerifyArgs) -> Result<Vec<(PathBuf, PathBuf)>> {
