@@ -49,6 +49,9 @@ pub enum Command {
     Bench(BenchArgs),
     /// Make a GGUF of a Hugging Face model folder
     Convert(ConvertArgs),
+    /// Fetch model files from the Hugging Face hub
+    #[cfg(feature = "pull")]
+    Pull(crate::commands::pull::PullArgs),
     /// Give the weights of a GGUF another type
     Quantize(QuantizeArgs),
     /// Make a model of random weights, for benchmarks

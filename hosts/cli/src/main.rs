@@ -10,6 +10,8 @@ mod loading;
 mod mix;
 mod output;
 mod progress;
+#[cfg(feature = "pull")]
+mod pull;
 mod synth;
 mod table;
 
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
+        #[cfg(feature = "pull")]
+        Command::Pull(args) => commands::pull::run(&args),
         Command::Quantize(args) => commands::quantize::run(&args),
         Command::Synth(args) => commands::synth::run(&args),
     };

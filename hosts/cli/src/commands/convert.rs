@@ -61,7 +61,12 @@ pub fn run(args: &ConvertArgs) -> Result<ExitCode> {
         });
         output::line(line)?;
     } else {
-        output::line(format_args!("{path}: {}, {} tensors, {}", made.arch, made.tensors, megabytes(made.tensor_bytes)))?;
+        output::line(format_args!(
+            "{path}: {}, {} tensors, {}",
+            made.arch,
+            made.tensors,
+            megabytes(made.tensor_bytes)
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

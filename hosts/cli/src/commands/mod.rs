@@ -8,6 +8,8 @@ pub mod convert;
 pub mod demo;
 pub mod generate;
 pub mod inspect;
+#[cfg(feature = "pull")]
+pub mod pull;
 pub mod quantize;
 pub mod synth;
 pub mod ty;

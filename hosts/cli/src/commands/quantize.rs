@@ -3,8 +3,8 @@
 use crate::encode::{decode, encode};
 use crate::interrupt;
 use crate::mix::{self, row_chunks, Mix};
-use crate::progress::Progress;
 use crate::output;
+use crate::progress::Progress;
 use crate::table::megabytes;
 use clap::Args;
 use lean_engine::gguf::{Gguf, NewFile, TensorInfo, TensorWriter, Writer};
@@ -54,7 +54,12 @@ pub fn run(args: &QuantizeArgs) -> Result<ExitCode> {
         output::line(serde_json::json!({"path": path, "tensor_bytes": bytes, "tensors": types}))?;
     } else {
         let types: Vec<_> = made.iter().map(|(name, (count, _))| format!("{count} {name}")).collect();
-        output::line(format_args!("{}: {} of weights, tensors: {}", args.out.display(), megabytes(bytes), types.join(", ")))?;
+        output::line(format_args!(
+            "{}: {} of weights, tensors: {}",
+            args.out.display(),
+            megabytes(bytes),
+            types.join(", ")
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

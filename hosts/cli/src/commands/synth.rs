@@ -2,8 +2,8 @@
 
 use crate::interrupt;
 use crate::mix::Mix;
-use crate::synth::{self, Arch, Shape, Size};
 use crate::output;
+use crate::synth::{self, Arch, Shape, Size};
 use crate::table::megabytes;
 use clap::Args;
 use lean_engine::Result;
