@@ -4,14 +4,20 @@ numpy dequantisers of the `gguf` package give them, and rows with the blocks tha
 
     pip install gguf==0.19.0 numpy
     python3 tests/reference/quant_vectors.py
+    python3 tests/reference/quant_vectors.py llama-hd128-untied.s1.f16.gguf llama-hd128-untied.s1.q4_k_m.gguf
 
 For each format: <name>.blocks (raw blocks), <name>.f32 (their values, little-endian float32). For the formats
 that it can quantise also <name>.quantized (the blocks of the values in rows.f32).
+
+The K formats are searched, and only llama.cpp has the search: with two files of the same weights, float16 and as
+llama.cpp quantised them, it writes rows of both, <name>.rows (float16) and <name>.quantized.
 """
 import pathlib
+import sys
 
 import numpy as np
 from gguf import GGMLQuantizationType as T
+from gguf import GGUFReader
 from gguf import quants
 
 OUT = pathlib.Path(__file__).parent.parent / "fixtures" / "quant"
@@ -64,5 +70,13 @@ def main():
         write(f"{dtype.name.lower()}.quantized", quants.quantize(rows, dtype))
 
 
+def searched(plain, quantized):
+    plain, quantized = ({t.name: t for t in GGUFReader(path).tensors} for path in (plain, quantized))
+    for name, dtype in [("blk.0.attn_q.weight", T.Q4_K), ("blk.1.ffn_down.weight", T.Q6_K)]:
+        assert plain[name].tensor_type == T.F16 and quantized[name].tensor_type == dtype
+        (OUT / f"{dtype.name.lower()}.rows").write_bytes(plain[name].data[:8].tobytes())
+        (OUT / f"{dtype.name.lower()}.quantized").write_bytes(quantized[name].data[:8].tobytes())
+
+
 if __name__ == "__main__":
-    main()
+    searched(*sys.argv[1:]) if sys.argv[1:] else main()

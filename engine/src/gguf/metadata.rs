@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use indexmap::map::Entry;
 use indexmap::IndexMap;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Pairs in a file; real ones have fewer than a hundred.
 const MAX_PAIRS: u64 = 1 << 16;
@@ -82,6 +83,30 @@ impl Value {
             _ => None,
         }
     }
+}
+
+macro_rules! from {
+    ($($ty:ty => $variant:ident,)*) => {$(
+        impl From<$ty> for Value {
+            fn from(x: $ty) -> Self {
+                Value::$variant(x.into())
+            }
+        }
+    )*};
+}
+
+from! {
+    u32 => Uint,
+    u64 => Uint,
+    i32 => Int,
+    f32 => Float,
+    f64 => Float,
+    bool => Bool,
+    &str => String,
+    String => String,
+    Vec<String> => Strings,
+    Vec<i64> => Ints,
+    Vec<f32> => Floats,
 }
 
 /// The key-value section, in file order.
@@ -163,9 +188,10 @@ fn missing(key: &str, expected: &str) -> Error {
     Error::bad_model(format_args!("metadata {key}"), format_args!("missing; expected {expected}"))
 }
 
-/// GGUF's value types.
-#[derive(Clone, Copy)]
-enum Kind {
+/// GGUF's value types, by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ValueType {
     U8,
     I8,
     U16,
@@ -181,59 +207,63 @@ enum Kind {
     F64,
 }
 
-impl Kind {
-    const ALL: [Kind; 13] = [
-        Kind::U8,
-        Kind::I8,
-        Kind::U16,
-        Kind::I16,
-        Kind::U32,
-        Kind::I32,
-        Kind::F32,
-        Kind::Bool,
-        Kind::String,
-        Kind::Array,
-        Kind::U64,
-        Kind::I64,
-        Kind::F64,
+impl ValueType {
+    /// Every type, in the order of their numbers.
+    pub const ALL: [ValueType; 13] = [
+        ValueType::U8,
+        ValueType::I8,
+        ValueType::U16,
+        ValueType::I16,
+        ValueType::U32,
+        ValueType::I32,
+        ValueType::F32,
+        ValueType::Bool,
+        ValueType::String,
+        ValueType::Array,
+        ValueType::U64,
+        ValueType::I64,
+        ValueType::F64,
     ];
 
     /// The fewest bytes that one value takes in the file.
     fn min_bytes(self) -> u64 {
         match self {
-            Kind::U8 | Kind::I8 | Kind::Bool => 1,
-            Kind::U16 | Kind::I16 => 2,
-            Kind::U32 | Kind::I32 | Kind::F32 => 4,
-            Kind::String | Kind::U64 | Kind::I64 | Kind::F64 => 8,
-            Kind::Array => 4 + 8,
+            ValueType::U8 | ValueType::I8 | ValueType::Bool => 1,
+            ValueType::U16 | ValueType::I16 => 2,
+            ValueType::U32 | ValueType::I32 | ValueType::F32 => 4,
+            ValueType::String | ValueType::U64 | ValueType::I64 | ValueType::F64 => 8,
+            ValueType::Array => 4 + 8,
         }
     }
 
-    fn read(c: &mut Cursor<'_>, what: &str) -> Result<Kind> {
+    fn read(c: &mut Cursor<'_>, what: &str) -> Result<ValueType> {
         let error = |n: u32, c: &Cursor<'_>| c.bad(what, format_args!("{n} is not a value type (0 to 12)"));
         let n = c.u32(what)?;
-        Kind::ALL.get(n as usize).copied().ok_or_else(|| error(n, c))
+        ValueType::ALL.get(n as usize).copied().ok_or_else(|| error(n, c))
     }
 }
 
-/// Reads the section of `count` pairs.
-pub(super) fn read(c: &mut Cursor<'_>, count: u64) -> Result<Metadata> {
+/// Reads the section of `count` pairs; also where the type and value of each lie.
+pub(super) fn read(c: &mut Cursor<'_>, count: u64) -> Result<(Metadata, Vec<Range<u64>>)> {
     check_count(c, count, MIN_PAIR_BYTES, MAX_PAIRS, "metadata count")?;
     let mut pairs = IndexMap::new();
+    let mut ranges = Vec::new();
     for i in 0..count {
         let at = c.pos();
         let key = c.string(MAX_KEY_BYTES, &format!("key of metadata pair {i}"))?;
         let what = format!("metadata {}", shown(&key));
-        let kind = Kind::read(c, &what)?;
+        let start = c.pos();
+        let kind = ValueType::read(c, &what)?;
         let value = read_value(c, kind, 0, &what)?;
         match pairs.entry(key) {
             Entry::Vacant(slot) => {
                 slot.insert(value);
+                ranges.push(start..c.pos());
             }
             Entry::Occupied(_) => return Err(super::cursor::bad_at(&what, at, "the key occurs twice")),
         }
     }
-    Ok(Metadata { pairs })
+    Ok((Metadata { pairs }, ranges))
 }
 
 /// A count that was read before what it counts begins.
@@ -245,14 +275,18 @@ pub(super) fn check_count(c: &Cursor<'_>, n: u64, item_bytes: u64, limit: u64, w
     Ok(())
 }
 
-fn read_value(c: &mut Cursor<'_>, kind: Kind, depth: usize, what: &str) -> Result<Value> {
+fn read_value(c: &mut Cursor<'_>, kind: ValueType, depth: usize, what: &str) -> Result<Value> {
     Ok(match kind {
-        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => Value::Uint(read_uint(c, kind, what)?),
-        Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => Value::Int(read_int(c, kind, what)?),
-        Kind::F32 | Kind::F64 => Value::Float(read_float(c, kind, what)?),
-        Kind::Bool => Value::Bool(read_bool(c, what)?),
-        Kind::String => Value::String(c.string(u64::MAX, what)?),
-        Kind::Array => read_array(c, depth, what)?,
+        ValueType::U8 | ValueType::U16 | ValueType::U32 | ValueType::U64 => {
+            Value::Uint(read_uint(c, kind, what)?)
+        }
+        ValueType::I8 | ValueType::I16 | ValueType::I32 | ValueType::I64 => {
+            Value::Int(read_int(c, kind, what)?)
+        }
+        ValueType::F32 | ValueType::F64 => Value::Float(read_float(c, kind, what)?),
+        ValueType::Bool => Value::Bool(read_bool(c, what)?),
+        ValueType::String => Value::String(c.string(u64::MAX, what)?),
+        ValueType::Array => read_array(c, depth, what)?,
     })
 }
 
@@ -260,19 +294,21 @@ fn read_array(c: &mut Cursor<'_>, depth: usize, what: &str) -> Result<Value> {
     if depth == MAX_ARRAY_DEPTH {
         return Err(c.bad(what, format_args!("arrays are nested deeper than {MAX_ARRAY_DEPTH}")));
     }
-    let kind = Kind::read(c, what)?;
+    let kind = ValueType::read(c, what)?;
     let n = c.count(kind.min_bytes(), MAX_ARRAY_ITEMS, what)?;
     Ok(match kind {
-        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => {
+        ValueType::U8 | ValueType::U16 | ValueType::U32 | ValueType::U64 => {
             Value::Uints(items(n, what, || read_uint(c, kind, what))?)
         }
-        Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => {
+        ValueType::I8 | ValueType::I16 | ValueType::I32 | ValueType::I64 => {
             Value::Ints(items(n, what, || read_int(c, kind, what))?)
         }
-        Kind::F32 | Kind::F64 => Value::Floats(items(n, what, || Ok(read_float(c, kind, what)? as f32))?),
-        Kind::Bool => Value::Bools(items(n, what, || read_bool(c, what))?),
-        Kind::String => Value::Strings(items(n, what, || c.string(u64::MAX, what))?),
-        Kind::Array => Value::Arrays(items(n, what, || read_array(c, depth + 1, what))?),
+        ValueType::F32 | ValueType::F64 => {
+            Value::Floats(items(n, what, || Ok(read_float(c, kind, what)? as f32))?)
+        }
+        ValueType::Bool => Value::Bools(items(n, what, || read_bool(c, what))?),
+        ValueType::String => Value::Strings(items(n, what, || c.string(u64::MAX, what))?),
+        ValueType::Array => Value::Arrays(items(n, what, || read_array(c, depth + 1, what))?),
     })
 }
 
@@ -289,27 +325,27 @@ fn items<T>(n: usize, what: &str, mut read: impl FnMut() -> Result<T>) -> Result
     Ok(out)
 }
 
-fn read_uint(c: &mut Cursor<'_>, kind: Kind, what: &str) -> Result<u64> {
+fn read_uint(c: &mut Cursor<'_>, kind: ValueType, what: &str) -> Result<u64> {
     Ok(match kind {
-        Kind::U8 => u8::from_le_bytes(c.array(what)?).into(),
-        Kind::U16 => u16::from_le_bytes(c.array(what)?).into(),
-        Kind::U32 => c.u32(what)?.into(),
+        ValueType::U8 => u8::from_le_bytes(c.array(what)?).into(),
+        ValueType::U16 => u16::from_le_bytes(c.array(what)?).into(),
+        ValueType::U32 => c.u32(what)?.into(),
         _ => c.u64(what)?,
     })
 }
 
-fn read_int(c: &mut Cursor<'_>, kind: Kind, what: &str) -> Result<i64> {
+fn read_int(c: &mut Cursor<'_>, kind: ValueType, what: &str) -> Result<i64> {
     Ok(match kind {
-        Kind::I8 => i8::from_le_bytes(c.array(what)?).into(),
-        Kind::I16 => i16::from_le_bytes(c.array(what)?).into(),
-        Kind::I32 => i32::from_le_bytes(c.array(what)?).into(),
+        ValueType::I8 => i8::from_le_bytes(c.array(what)?).into(),
+        ValueType::I16 => i16::from_le_bytes(c.array(what)?).into(),
+        ValueType::I32 => i32::from_le_bytes(c.array(what)?).into(),
         _ => i64::from_le_bytes(c.array(what)?),
     })
 }
 
-fn read_float(c: &mut Cursor<'_>, kind: Kind, what: &str) -> Result<f64> {
+fn read_float(c: &mut Cursor<'_>, kind: ValueType, what: &str) -> Result<f64> {
     Ok(match kind {
-        Kind::F32 => f32::from_le_bytes(c.array(what)?).into(),
+        ValueType::F32 => f32::from_le_bytes(c.array(what)?).into(),
         _ => f64::from_le_bytes(c.array(what)?),
     })
 }

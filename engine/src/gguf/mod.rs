@@ -1,4 +1,4 @@
-//! GGUF files: bytes, map or reader to metadata and tensor views.
+//! GGUF files: bytes, map or reader to metadata and tensor views, and back to bytes.
 //!
 //! The reader is total: any input gives a [`Gguf`] or an error that names the field and its byte offset.
 //! Every count, length, offset, alignment, dimension and type is checked against the file's size before
@@ -6,6 +6,8 @@
 
 mod cursor;
 mod fingerprint;
+#[cfg(test)]
+pub(crate) mod forge;
 mod metadata;
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
@@ -16,17 +18,23 @@ mod tests;
 mod types;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
+mod writer;
 #[cfg(test)]
-pub(crate) mod write;
+mod writer_tests;
 
 #[cfg(not(target_arch = "wasm32"))]
 use native::open;
 #[cfg(target_arch = "wasm32")]
 use wasm::open;
 
-pub use metadata::{Metadata, Value};
+pub use metadata::{Metadata, Value, ValueType};
+#[cfg(not(target_arch = "wasm32"))]
+pub use native::NewFile;
 pub use tensors::TensorInfo;
 pub use types::type_name;
+#[cfg(target_arch = "wasm32")]
+pub use wasm::NewFile;
+pub use writer::{TensorWriter, Writer, ALIGNMENT};
 
 use crate::error::{try_zeroed, Error, Result};
 use cursor::{shown, Cursor};
@@ -34,6 +42,7 @@ use indexmap::IndexMap;
 use source::Source;
 use std::borrow::Cow;
 use std::io::{Read, Seek};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,6 +62,8 @@ pub struct Gguf {
     pub file_bytes: u64,
     /// Bytes before the padding that precedes the tensor data.
     header_bytes: u64,
+    /// Where the type and value of each pair lie, in the order of `metadata.pairs`.
+    pair_ranges: Vec<Range<u64>>,
     source: Source,
 }
 
@@ -86,11 +97,11 @@ impl Gguf {
         let version = read_version(&mut c)?;
         let tensor_count = c.u64("tensor count")?;
         let pair_count = c.u64("metadata count")?;
-        let metadata = metadata::read(&mut c, pair_count)?;
+        let (metadata, pair_ranges) = metadata::read(&mut c, pair_count)?;
         let alignment = tensors::alignment(&metadata)?;
         let tensors = tensors::read(&mut c, tensor_count, alignment, file_bytes)?;
         let header_bytes = c.pos();
-        Ok(Gguf { version, metadata, tensors, file_bytes, header_bytes, source })
+        Ok(Gguf { version, metadata, tensors, file_bytes, header_bytes, pair_ranges, source })
     }
 
     /// A tensor's entry in the table.
@@ -121,6 +132,30 @@ impl Gguf {
         let mut out = try_zeroed::<u8>(len, &what)?;
         self.source.read_at(info.offset, &mut out)?;
         Ok(Cow::Owned(out))
+    }
+
+    /// Fills `out` with a part of one tensor's bytes, from byte `at` of the tensor on: for tensors larger than what
+    /// a caller wants to hold.
+    /// # Errors
+    /// [`Error::BadModel`] when there is no such tensor, [`Error::InvalidArgument`] when the part does not lie in it,
+    /// [`Error::ModelIo`] when reading fails.
+    pub fn read_part(&self, name: &str, at: u64, out: &mut [u8]) -> Result<()> {
+        let info = self.tensor(name)?;
+        if at.checked_add(out.len() as u64).is_none_or(|end| end > info.bytes) {
+            let reason = format!("{} bytes from {at} on are not within its {}", out.len(), info.bytes);
+            return Err(Error::invalid(format_args!("tensor {}", shown(name)), reason));
+        }
+        self.source.read_at(info.offset + at, out)
+    }
+
+    /// The type number and value of a metadata pair, as the file has them.
+    fn pair_bytes(&self, key: &str) -> Result<Vec<u8>> {
+        let what = format!("metadata {}", shown(key));
+        let missing = || Error::bad_model(&what, "missing from the file");
+        let range = &self.pair_ranges[self.metadata.pairs.get_index_of(key).ok_or_else(missing)?];
+        let mut out = try_zeroed::<u8>((range.end - range.start) as usize, &what)?;
+        self.source.read_at(range.start, &mut out)?;
+        Ok(out)
     }
 
     /// Content-derived identity, cheap: the metadata and tensor table and samples of every tensor. The same

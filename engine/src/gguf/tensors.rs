@@ -13,7 +13,7 @@ const MAX_TENSORS: u64 = 1 << 16;
 /// ggml allows 64.
 const MAX_NAME_BYTES: u64 = 256;
 /// ggml's own limit.
-const MAX_DIMS: u32 = 4;
+pub(super) const MAX_DIMS: u32 = 4;
 /// Name length, dimension count, one dimension, type, offset.
 const MIN_ENTRY_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
 /// Where `general.alignment` is absent.
@@ -109,7 +109,7 @@ fn read_entry(c: &mut Cursor<'_>, i: u64, alignment: u64) -> Result<TensorInfo> 
 }
 
 /// Bytes of a tensor's data, 0 when the type's size is not known.
-fn data_bytes(dims: &[u64], type_number: u32) -> Result<u64, String> {
+pub(super) fn data_bytes(dims: &[u64], type_number: u32) -> Result<u64, String> {
     let elements = dims.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
     // Signed 64-bit is what every other reader of the format holds counts in.
     let elements = elements

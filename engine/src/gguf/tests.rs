@@ -1,6 +1,6 @@
 //! The reader: what it returns, what it refuses and in which words, and that nothing makes it panic.
 
-use super::write::Writer;
+use super::forge::Writer;
 use super::{Gguf, Value};
 use crate::error::{Error, Result};
 use std::borrow::Cow;

@@ -3,7 +3,7 @@
 use super::plan::{Activation, Attention, Mixer, Plan, RopeStyle};
 use super::{plan, ModelInfo};
 use crate::error::{Error, Result};
-use crate::gguf::write::Writer;
+use crate::gguf::forge::Writer;
 use crate::gguf::{Gguf, Value};
 use crate::quant::DType;
 use std::path::PathBuf;

@@ -1,7 +1,6 @@
 //! Block formats and their reference (scalar, obviously right) dequantisation.
 //!
-//! A format is one file with `ELEMS`, `BYTES` and `dequantize` of one block, and one line in the table below
-//! (and one in `quantize.rs`, for those that also have a `quantize`).
+//! A format is one file with `ELEMS`, `BYTES`, `dequantize` and `quantize` of one block, and one line in the table below.
 //! The arithmetic is float32 in the order of ggml's `dequantize_row_*` (ggml-quants.c), bit for bit; layouts
 //! are described in each file. All numbers are little-endian.
 
@@ -18,6 +17,7 @@ mod q6_k;
 mod q8_0;
 mod quantize;
 mod scales;
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -58,6 +58,13 @@ macro_rules! formats {
                 match self {
                     $(DType::$name => stringify!($name),)*
                 }
+            }
+        }
+
+        /// Whole blocks, lengths already checked.
+        fn quantize_blocks(dtype: DType, values: &[f32], out: &mut [u8]) {
+            match dtype {
+                $(DType::$name => blocks_of(values, out, $module::quantize),)*
             }
         }
 

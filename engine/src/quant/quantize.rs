@@ -1,14 +1,14 @@
-//! Float32 rows to blocks, for the formats whose blocks need no search. The results are those of ggml's
-//! `quantize_row_*_ref`.
+//! Float32 rows to blocks. Where the format leaves no choice the results are those of ggml's `quantize_row_*_ref`; the
+//! K formats are searched (`search.rs`) and as close to the values as ggml's.
 
-use super::{bfloat16, blocks_of, float16, float32, q4_0, q4_1, q5_0, q5_1, q8_0, DType};
+use super::{quantize_blocks, DType};
 use crate::error::{Error, Result};
 
 /// Blocks of a row, or of whole rows one after another.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] when `values` is not whole blocks of `dtype` or holds a number that is not
-/// finite, when `out` has not exactly their size, or when the format has no quantiser (the K formats).
+/// finite, and when `out` has not exactly their size.
 pub fn quantize_row(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<()> {
     if dtype.bytes_of(values.len()) != Some(out.len()) {
         let reason = format!("{} elements do not fill exactly {} bytes", values.len(), out.len());
@@ -20,19 +20,7 @@ pub fn quantize_row(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<()> 
             format_args!("element {i} is {}", values[i]),
         ));
     }
-    match dtype {
-        DType::F32 => blocks_of(values, out, float32::quantize),
-        DType::F16 => blocks_of(values, out, float16::quantize),
-        DType::BF16 => blocks_of(values, out, bfloat16::quantize),
-        DType::Q4_0 => blocks_of(values, out, q4_0::quantize),
-        DType::Q4_1 => blocks_of(values, out, q4_1::quantize),
-        DType::Q5_0 => blocks_of(values, out, q5_0::quantize),
-        DType::Q5_1 => blocks_of(values, out, q5_1::quantize),
-        DType::Q8_0 => blocks_of(values, out, q8_0::quantize),
-        DType::Q4_K | DType::Q5_K | DType::Q6_K => {
-            return Err(Error::invalid(dtype, "there is no quantiser for this format"));
-        }
-    }
+    quantize_blocks(dtype, values, out);
     Ok(())
 }
 

@@ -83,7 +83,7 @@ fn plain_formats_survive_a_round_trip() {
 #[test]
 fn what_cannot_be_quantised_is_refused() {
     let cases = [
-        (DType::Q4_K, vec![0.0; 256], 144, "no quantiser"),
+        (DType::Q4_K, vec![0.0; 255], 144, "255 elements do not fill exactly 144 bytes"),
         (DType::Q4_0, vec![0.0; 32], 17, "32 elements do not fill exactly 17 bytes"),
         (DType::Q4_0, vec![0.0; 31], 18, "31 elements"),
         (DType::Q8_0, [vec![0.0; 31], vec![f32::NAN]].concat(), 34, "element 31 is NaN"),
@@ -93,5 +93,90 @@ fn what_cannot_be_quantised_is_refused() {
         let error = quantize_row(dtype, &values, &mut vec![0; bytes]).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument { .. }), "{error:?}");
         assert!(error.to_string().contains(expected), "{error} does not say {expected:?}");
+    }
+}
+
+/// Root mean square of the difference of values and their blocks, relative to that of the values.
+fn error_of(dtype: DType, values: &[f32], blocks: &[u8]) -> f32 {
+    let mut back = vec![f32::NAN; values.len()];
+    dequantize_row(dtype, blocks, &mut back).unwrap();
+    let squares = |x: &mut dyn Iterator<Item = f32>| x.map(|x| f64::from(x * x)).sum::<f64>();
+    let difference = squares(&mut values.iter().zip(&back).map(|(a, b)| a - b));
+    (difference / squares(&mut values.iter().copied())).sqrt() as f32
+}
+
+fn quantized(dtype: DType, values: &[f32]) -> Vec<u8> {
+    let mut blocks = vec![0; dtype.bytes_of(values.len()).unwrap()];
+    quantize_row(dtype, values, &mut blocks).unwrap();
+    blocks
+}
+
+/// Normally distributed enough: sums of four uniform numbers.
+fn noise(n: usize) -> Vec<f32> {
+    let mut state = 1u64;
+    let mut uniform = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..n).map(|_| uniform() + uniform() + uniform() + uniform()).collect()
+}
+
+#[test]
+fn searched_formats_are_as_close_as_the_reference() {
+    for dtype in [DType::Q4_K, DType::Q6_K] {
+        let halves = read(dtype.name(), "rows");
+        let mut rows = vec![0.0; halves.len() / 2];
+        dequantize_row(DType::F16, &halves, &mut rows).unwrap();
+        let reference = error_of(dtype, &rows, &read(dtype.name(), "quantized"));
+        let ours = error_of(dtype, &rows, &quantized(dtype, &rows));
+        assert!(ours <= 1.02 * reference, "{dtype}: {ours}, the reference has {reference}");
+    }
+}
+
+#[test]
+fn each_format_keeps_its_error_bound() {
+    let values = noise(64 * 256);
+    let bounds = [
+        (DType::BF16, 0.002),
+        (DType::F16, 0.0003),
+        (DType::Q8_0, 0.006),
+        (DType::Q6_K, 0.019),
+        (DType::Q5_K, 0.039),
+        (DType::Q5_1, 0.045),
+        (DType::Q5_0, 0.05),
+        (DType::Q4_K, 0.075),
+        (DType::Q4_1, 0.09),
+        (DType::Q4_0, 0.1),
+    ];
+    for (dtype, bound) in bounds {
+        let error = error_of(dtype, &values, &quantized(dtype, &values));
+        assert!(error < bound, "{dtype}: {error}");
+        assert!(error > bound / 2.0, "{dtype}: {error} is better than the format allows");
+    }
+}
+
+#[test]
+fn searched_formats_take_every_row() {
+    let ramp: Vec<f32> = (0..256).map(|i| i as f32 * 0.01 - 1.28).collect();
+    let rows = [
+        ("zeros", vec![0.0; 256]),
+        ("constant", vec![0.25; 256]),
+        ("negative constant", vec![-0.25; 256]),
+        ("all above zero", ramp.iter().map(|x| x + 3.0).collect()),
+        ("all below zero", ramp.iter().map(|x| x - 3.0).collect()),
+        ("ramp", ramp.clone()),
+        ("one number", (0..256).map(|i| if i == 77 { -40.0 } else { 0.0 }).collect()),
+        ("small", ramp.iter().map(|x| x * 1e-2).collect()),
+        ("large", ramp.iter().map(|x| x * 1e5).collect()),
+    ];
+    for dtype in [DType::Q4_K, DType::Q5_K, DType::Q6_K] {
+        for (name, row) in &rows {
+            let mut back = vec![f32::NAN; 256];
+            dequantize_row(dtype, &quantized(dtype, row), &mut back).unwrap();
+            let largest = row.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+            for (x, y) in row.iter().zip(&back) {
+                assert!((x - y).abs() <= largest * 0.07, "{dtype} {name}: {y} for {x}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The command line. Help teaches by example.
 
+use crate::commands::{convert::ConvertArgs, quantize::QuantizeArgs, synth::SynthArgs};
 use crate::lora::LoraArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lean_engine::{BackendChoice, Error, KvType, Restore};
@@ -13,6 +14,8 @@ Examples:
   echo \"Once upon a time\" | lean generate --model smollm2.gguf --max-tokens 64
   lean chat --model smollm2.gguf
   lean inspect smollm2.gguf
+  lean convert ./Qwen3-0.6B qwen3-f16.gguf
+  lean quantize qwen3-f16.gguf qwen3-q4_k_m.gguf --type q4_k_m
 
 Exit status:
   0 done   1 lean verify found a difference   2 wrong usage   3 argument or type   4 model file
@@ -45,6 +48,15 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Measure prefill and decode speed, load time and peak memory
     Bench(BenchArgs),
+    /// Make a GGUF of a Hugging Face model folder
+    Convert(ConvertArgs),
+    /// Fetch model files from the Hugging Face hub
+    #[cfg(feature = "pull")]
+    Pull(crate::commands::pull::PullArgs),
+    /// Give the weights of a GGUF another type
+    Quantize(QuantizeArgs),
+    /// Make a model of random weights, for benchmarks
+    Synth(SynthArgs),
 }
 
 /// Where the model comes from and where it runs.

@@ -1,11 +1,19 @@
-//! The lean command: typed values, chat, inspection, verification and benchmarks from a terminal.
+//! The lean command: typed values, chat, inspection, verification, benchmarks and the making of model files.
 
 mod args;
 mod commands;
+mod convert;
+mod encode;
 mod interrupt;
+mod keys;
 mod loading;
 mod lora;
+mod mix;
 mod output;
+mod progress;
+#[cfg(feature = "pull")]
+mod pull;
+mod synth;
 mod table;
 
 use args::{Cli, Command};
@@ -25,6 +33,11 @@ fn main() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
+        #[cfg(feature = "pull")]
+        Command::Pull(args) => commands::pull::run(&args),
+        Command::Quantize(args) => commands::quantize::run(&args),
+        Command::Synth(args) => commands::synth::run(&args),
     };
     match result {
         Ok(code) => code,

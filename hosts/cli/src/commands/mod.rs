@@ -5,8 +5,13 @@ mod bench_checkpoint;
 mod branches;
 pub mod chat;
 pub mod checkpoint;
+pub mod convert;
 pub mod demo;
 pub mod generate;
 pub mod inspect;
+#[cfg(feature = "pull")]
+pub mod pull;
+pub mod quantize;
+pub mod synth;
 pub mod ty;
 pub mod verify;

@@ -33,8 +33,8 @@ struct Case {
 }
 
 /// One row of the result.
-#[derive(Serialize)]
-struct Row {
+#[derive(Serialize, Debug)]
+pub struct Row {
     fixture: String,
     case: String,
     chat: Option<bool>,
@@ -47,7 +47,7 @@ struct Row {
     greedy_equal: usize,
     greedy_total: usize,
     /// Whether everything holds that is asked of this type of keys and values.
-    passed: bool,
+    pub passed: bool,
 }
 
 /// Whether logits and greedy tokens have to be the reference's, or their differences are only measured.
@@ -56,16 +56,7 @@ fn gated(kv: KvType) -> bool {
 }
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
-    let mut rows = Vec::new();
-    for (model_path, fixture_path) in pairs(args)? {
-        let fixture = read_fixture(&fixture_path)?;
-        let model = loading::load(&model_path, &args.device)?;
-        let adapters = args.lora.load(&model)?;
-        let stem = model_path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        for case in &fixture.cases {
-            rows.push(check(&model, &adapters, args.device.kv, &stem, case)?);
-        }
-    }
+    let rows = compare(args)?;
     let failed = rows.iter().filter(|r| !r.passed).count();
     if args.json {
         let kv = args.device.kv.name();
@@ -77,6 +68,21 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
         output::line(format_args!("{} passed, {failed} failed", rows.len() - failed))?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// A row for each case of each fixture.
+pub fn compare(args: &VerifyArgs) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (model_path, fixture_path) in pairs(args)? {
+        let fixture = read_fixture(&fixture_path)?;
+        let model = loading::load(&model_path, &args.device)?;
+        let adapters = args.lora.load(&model)?;
+        let stem = model_path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for case in &fixture.cases {
+            rows.push(check(&model, &adapters, args.device.kv, &stem, case)?);
+        }
+    }
+    Ok(rows)
 }
 
 fn pairs(args: &VerifyArgs) -> Result<Vec<(PathBuf, PathBuf)>> {

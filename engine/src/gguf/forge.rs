@@ -1,4 +1,5 @@
-//! Writes small GGUF files for tests.
+//! Writes small GGUF files for tests, wrong ones too. It shares nothing with the real writer, so that no mistake of
+//! that one hides here.
 
 use super::Value;
 
