@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod bench;
+pub mod bench_types;
 pub mod chat;
 pub mod demo;
 pub mod generate;
