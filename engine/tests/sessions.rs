@@ -238,6 +238,32 @@ fn values_parse_within_any_budget_that_holds_them() {
 }
 
 #[test]
+fn partial_values_parse_and_grow_into_the_value() {
+    let model = load(LLAMA);
+    let mut request = sampled(r#"{"a": "string < 12", "n": "number", "c": "(string < 4)[] == 2"}"#, 5);
+    let mut s = session(&model);
+    s.append(&[Block::text("A user:")]).unwrap();
+    request.options.partials = true;
+    let mut g = s.generate(&request).unwrap();
+    let (mut last, mut paths, mut seen) = (String::new(), Vec::new(), 0);
+    while let Some(event) = g.next().unwrap() {
+        if let Event::Partial { path, json, final_bytes } = event {
+            serde_json::from_str::<serde_json::Value>(&json).unwrap_or_else(|e| panic!("{json}: {e}"));
+            assert!(final_bytes >= seen && g.partial().unwrap().starts_with(&json[..final_bytes]), "{json}");
+            (last, seen) = (json, final_bytes);
+            paths.push(path);
+        }
+    }
+    let out = g.finish().unwrap();
+    assert_eq!((&last, seen), (&out.text, out.text.len()));
+    for path in ["/a", "/n", "/c/1", ""] {
+        assert!(paths.iter().any(|p| p == path), "{path} is not in {paths:?}");
+    }
+    assert!(out.usage.saved_passes > 0 && out.usage.saved_passes <= out.usage.forced_tokens);
+    assert!(out.usage.passes + out.usage.saved_passes >= out.tokens.len());
+}
+
+#[test]
 fn a_steered_value_goes_on_from_any_point() {
     let model = load(LLAMA);
     let request = sampled(r#"{"a": "string", "b": "'one' | 'two'", "c": "string[] >= 2"}"#, 3).max_tokens(32);

@@ -40,6 +40,8 @@ pub const LEAN_KV_Q8_0: u32 = 3;
 
 /// After a failure or a cancellation keep what was generated, instead of the session as it was before.
 pub const LEAN_GENERATE_KEEP_PARTIAL: u32 = 1;
+/// Report the value so far with `LEAN_EVENT_PARTIAL` (streams of JSON types).
+pub const LEAN_GENERATE_PARTIALS: u32 = 2;
 
 /// Events of progress through the context.
 pub const LEAN_EVENTS_PREFILL: u32 = 1;
@@ -47,6 +49,8 @@ pub const LEAN_EVENTS_PREFILL: u32 = 1;
 pub const LEAN_EVENTS_TOKEN: u32 = 2;
 /// Events that carry text.
 pub const LEAN_EVENTS_TEXT: u32 = 4;
+/// Events of the value so far.
+pub const LEAN_EVENTS_PARTIAL: u32 = 8;
 /// All events, those of newer libraries included.
 pub const LEAN_EVENTS_ALL: u32 = 0xFFFF_FFFF;
 
@@ -434,7 +438,7 @@ impl lean_generate_options {
     /// # Safety
     /// The pointers are as the header demands.
     pub(crate) unsafe fn options(&self) -> Result<RequestOptions> {
-        flags(self.flags, LEAN_GENERATE_KEEP_PARTIAL)?;
+        flags(self.flags, LEAN_GENERATE_KEEP_PARTIAL | LEAN_GENERATE_PARTIALS)?;
         reserved(self.reserved)?;
         Ok(RequestOptions {
             max_tokens: input::number("max_tokens", self.max_tokens)?,
@@ -448,6 +452,7 @@ impl lean_generate_options {
             // SAFETY: passed on.
             stop: unsafe { input::texts("stop", self.stop, self.stop_lengths, self.stop_count) }?,
             keep_partial: self.flags & LEAN_GENERATE_KEEP_PARTIAL != 0,
+            partials: self.flags & LEAN_GENERATE_PARTIALS != 0,
         })
     }
 

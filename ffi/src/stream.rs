@@ -7,8 +7,8 @@ use crate::handle::{self, opaque};
 use crate::input::Out;
 use crate::model::text_out;
 use crate::options::{
-    self, lean_generate_options, lean_resume_options, sized, LEAN_EVENTS_PREFILL, LEAN_EVENTS_TEXT,
-    LEAN_EVENTS_TOKEN,
+    self, lean_generate_options, lean_resume_options, sized, LEAN_EVENTS_PARTIAL, LEAN_EVENTS_PREFILL,
+    LEAN_EVENTS_TEXT, LEAN_EVENTS_TOKEN,
 };
 use crate::output::{self, lean_output};
 use crate::session::{lean_session, Home};
@@ -31,6 +31,9 @@ pub const LEAN_EVENT_PREFILL: i32 = 1;
 pub const LEAN_EVENT_TOKEN: i32 = 2;
 /// `text` became final without a further token. Only at the end.
 pub const LEAN_EVENT_TEXT: i32 = 3;
+/// The value so far, if `LEAN_GENERATE_PARTIALS` asked for it: `text` is JSON that parses, of which the first
+/// `done` bytes are final, and `path` the JSON pointer of the innermost value that is being written.
+pub const LEAN_EVENT_PARTIAL: i32 = 4;
 
 /// A generation under way. It has the session until it is finished or freed. Used by one thread at a time,
 /// but for `lean_stream_cancel`.
@@ -59,9 +62,13 @@ pub struct lean_event {
     pub token: u32,
     /// 1 if the type left no choice about the token.
     pub forced: u32,
+    /// JSON pointer, NUL-terminated, or NULL. Borrowed until the next call on the stream.
+    pub path: *const c_char,
+    /// Its length.
+    pub path_length: usize,
 }
 
-sized!(lean_event { kind, done, total, text, text_length, token, forced });
+sized!(lean_event { kind, done, total, text, text_length, token, forced, path, path_length });
 
 impl lean_event {
     fn defaults() -> Self {
@@ -74,6 +81,8 @@ impl lean_event {
             text_length: 0,
             token: 0,
             forced: 0,
+            path: null(),
+            path_length: 0,
         }
     }
 }
@@ -90,6 +99,8 @@ struct State {
     generation: Option<Generation<Session>>,
     /// Of the last event, or the last partial text.
     text: Text,
+    /// Of the last event, if it has one.
+    path: Option<Text>,
 }
 
 impl State {
@@ -119,9 +130,16 @@ impl Stream {
         let mut state = handle::lock(&self.state, "stream")?;
         let began = Instant::now();
         while let Some(next) = state.generation()?.next()? {
-            if let Some((filled, text)) = self.select(next) {
+            if let Some((filled, text, path)) = self.select(next) {
                 state.text = Text::new(text);
-                let filled = lean_event { text: state.text.ptr(), text_length: state.text.len(), ..filled };
+                state.path = path.map(Text::new);
+                let filled = lean_event {
+                    text: state.text.ptr(),
+                    text_length: state.text.len(),
+                    path: state.path.as_ref().map_or(null(), Text::ptr),
+                    path_length: state.path.as_ref().map_or(0, Text::len),
+                    ..filled
+                };
                 options::write(event, size, filled);
                 return Ok(LEAN_OK);
             }
@@ -133,8 +151,12 @@ impl Stream {
     }
 
     /// The event as C sees it, and its text, if it was asked for.
-    fn select(&self, event: Event) -> Option<(lean_event, String)> {
+    fn select(&self, event: Event) -> Option<(lean_event, String, Option<String>)> {
         let empty = lean_event::defaults();
+        if let Event::Partial { path, json, final_bytes } = event {
+            let event = lean_event { kind: LEAN_EVENT_PARTIAL, done: final_bytes as u64, ..empty };
+            return (self.events & LEAN_EVENTS_PARTIAL != 0).then_some((event, json, Some(path)));
+        }
         let (bits, event, text) = match event {
             Event::Prefill { done, total } => {
                 let event =
@@ -151,7 +173,7 @@ impl Stream {
             _ => return None,
         };
         let bits = bits | if text.is_empty() { 0 } else { LEAN_EVENTS_TEXT };
-        (bits & self.events != 0).then_some((event, text))
+        (bits & self.events != 0).then_some((event, text, None))
     }
 
     fn finish(&self) -> Result<Output> {
@@ -198,7 +220,7 @@ pub(crate) fn open(
     cancel: CancelToken,
     events: u32,
 ) -> *mut lean_stream {
-    let state = Mutex::new(State { generation: Some(generation), text: Text::default() });
+    let state = Mutex::new(State { generation: Some(generation), text: Text::default(), path: None });
     handle::new(Stream { home: home.clone(), cancel, events, state })
 }
 

@@ -164,7 +164,17 @@ export interface TokenEvent {
   /** Whether the type left no choice. */
   forced: boolean;
 }
-export type Event = PrefillEvent | TokenEvent;
+/** The value so far: strings as they grow, numbers and words once they are whole. */
+export interface PartialEvent {
+  type: 'partial';
+  /** JSON pointer of the innermost value that is being written. */
+  path: string;
+  value: unknown;
+  /** The text of `value`, whose first `finalBytes` bytes (of UTF-8) stay as they are. */
+  json: string;
+  finalBytes: number;
+}
+export type Event = PrefillEvent | TokenEvent | PartialEvent;
 
 export interface CallOptions {
   /** Cancels the call; its promise then rejects with the signal's reason. */
@@ -192,12 +202,16 @@ export interface StreamOptions extends CallOptions, SamplingOptions {
   checkpoint?: Checkpoint | Uint8Array | string;
   /** Keeps the end state: `result.checkpoint()`. */
   keep?: boolean;
+  /** Sends the value so far as `partial` events (JSON types only). */
+  partials?: boolean;
 }
 
 export interface GenerateOptions extends StreamOptions {
   /** Called for each token; a promise from it holds the bridge back. */
   onToken?: (event: TokenEvent) => unknown;
   onPrefill?: (event: PrefillEvent) => unknown;
+  /** Called with the value so far; implies `partials`. */
+  onPartial?: (event: PartialEvent) => unknown;
 }
 
 /** One of several values that continue the same context. */

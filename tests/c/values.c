@@ -275,6 +275,21 @@ static void test_events(const lean_model *model) {
   lean_stream_free(stream);
   CHECK(token_count(session) == 0); /* Freed, not finished. */
 
+  /* The value so far, always closed; its first bytes are those of the value. */
+  options.events = LEAN_EVENTS_PARTIAL;
+  options.flags = LEAN_GENERATE_PARTIALS;
+  OK(lean_session_generate(session, type, &options, &stream, &e));
+  size_t seen = 0, final_bytes = 0;
+  while (lean_stream_next(stream, LEAN_WAIT_FOREVER, &event, NULL) == LEAN_OK) {
+    CHECK(event.kind == LEAN_EVENT_PARTIAL && event.path != NULL && event.path_length == strlen(event.path));
+    CHECK(event.text_length > 0 && event.text[event.text_length - 1] == '}' && event.done >= final_bytes);
+    final_bytes = (size_t)event.done;
+    seen++;
+  }
+  CHECK(seen > 2 && final_bytes == event.text_length && event.path_length == 0);
+  lean_stream_free(stream);
+  options.flags = 0;
+
   /* A program built when the event ended with `total`: what it does not know is not written. */
   lean_event old;
   memset(&old, 0x5a, sizeof old);

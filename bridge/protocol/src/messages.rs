@@ -225,6 +225,13 @@ messages! {
         /// Whether the type left no choice.
         forced: bool,
     }
+    /// Event, if the options asked for `partials`: the value so far. The tail is JSON that parses.
+    Partial = 0x8005, "PARTIAL", ToHost {
+        /// JSON pointer of the innermost value that is being written.
+        path: String,
+        /// Bytes at the start of the tail that stay as they are; the rest closes it.
+        final_bytes: u32,
+    }
     /// Answer of [`Load`]. The tail is the JSON of [`Info`].
     Loaded = 0x8010, "LOADED", ToHost {
         /// The handle.

@@ -255,6 +255,11 @@ fn accepted() -> Vec<Case> {
                 f(4, F0, m::Tokens { ids: vec![0], forced: false }, b""),
             ],
         ),
+        case(
+            "partial",
+            "the value so far, closed; its first 10 bytes are final",
+            &[f(4, F0, m::Partial { path: "/name".into(), final_bytes: 10 }, br#"{"name":"A"}"#)],
+        ),
         case("loaded", "", &[f(1, end, m::Loaded { model: 1 }, br#"{"architecture":"echo"}"#)]),
         case("info", "", &[f(3, end, m::Info {}, br#"{"architecture":"echo"}"#)]),
         case(

@@ -260,6 +260,9 @@ impl port::Generation for EngineGeneration {
             Some(Event::Prefill { done, total }) => Some(port::Event::Prefill { done, total }),
             Some(Event::Token { id, text, forced }) => Some(port::Event::Token { id, text, forced }),
             Some(Event::Text { text }) => Some(port::Event::Text { text }),
+            Some(Event::Partial { path, json, final_bytes }) => {
+                Some(port::Event::Partial { path, json, final_bytes })
+            }
             Some(other) => {
                 return Err(Error::Internal(format!("the bridge does not know the event {other:?}")))
             }

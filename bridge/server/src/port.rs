@@ -163,6 +163,15 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// The value so far.
+    Partial {
+        /// JSON pointer of the value that is being written.
+        path: String,
+        /// JSON that parses.
+        json: String,
+        /// Bytes of it that stay.
+        final_bytes: usize,
+    },
 }
 
 /// A value in the making; pulled.

@@ -39,6 +39,11 @@ impl Matcher {
         }
     }
 
+    /// A copy that shares nothing, so that the limits of a value are its own.
+    pub(crate) fn apart(&self) -> Self {
+        Matcher { inner: self.inner.deep_clone(), ..self.clone() }
+    }
+
     /// After tokens that were consumed before, by a matcher of the same type and vocabulary.
     ///
     /// # Errors

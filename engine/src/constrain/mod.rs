@@ -8,6 +8,7 @@
 //! shares nothing with that path.
 
 mod algebra;
+mod cache;
 mod check;
 mod decimal;
 mod dialect;
@@ -112,6 +113,15 @@ impl Type {
     /// [`Error::Type`] for malformed types and for those that cannot be enforced exactly: the JSON pointer or
     /// the character, the keyword, and the reason.
     pub fn from_source(source: TypeSource) -> Result<Self> {
+        if let Some(ty) = cache::find(&source) {
+            return Ok(ty);
+        }
+        let ty = Self::compiled(source)?;
+        cache::keep(&ty);
+        Ok(ty)
+    }
+
+    fn compiled(source: TypeSource) -> Result<Self> {
         let Compiled { schema, warnings, emitted, checker, generated } = match &source {
             TypeSource::Expr(expr) => compile(expr::to_schema(expr)?)?,
             TypeSource::Schema(schema) => compile(schema.clone())?,
@@ -218,6 +228,11 @@ impl Type {
     /// Unknown keywords and formats that were taken as annotations: JSON pointer and keyword.
     pub fn warnings(&self) -> &[String] {
         &self.0.warnings
+    }
+
+    /// Whether the other is a clone of this one.
+    pub(crate) fn is(&self, other: &Type) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The ways to finish a value.

@@ -11,7 +11,8 @@ use crate::generate::RunDeps;
 use crate::model::Targets;
 use crate::schedule::Scheduler;
 use crate::tokenizer::Tokenizer;
-use std::sync::{Arc, OnceLock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// An immutable loaded model.
 pub(super) struct Core {
@@ -30,7 +31,12 @@ pub(super) struct Core {
     pub adapters: Loaded,
     /// Built with the first constrained type: loading a model for plain text should not wait for it.
     vocabulary: OnceLock<Result<Vocabulary>>,
+    /// Of the types generated last, at the start of a value; latest first.
+    matchers: Mutex<VecDeque<(Type, Matcher)>>,
 }
+
+/// Matchers kept; each may take some megabytes.
+const MAX_MATCHERS: usize = 16;
 
 impl Core {
     pub fn new(
@@ -54,6 +60,7 @@ impl Core {
             targets,
             adapters: Loaded::default(),
             vocabulary: OnceLock::new(),
+            matchers: Mutex::default(),
         }
     }
 
@@ -73,7 +80,16 @@ impl Core {
         }
         let vocabulary =
             self.vocabulary.get_or_init(|| Vocabulary::new(self.tokenizer.clone(), self.info.vocab_size));
-        Matcher::new(ty, vocabulary.as_ref().map_err(Error::clone)?).map(Some)
+        let vocabulary = vocabulary.as_ref().map_err(Error::clone)?;
+        let mut kept = self.matchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = match kept.iter().position(|(t, _)| t.is(ty)).and_then(|at| kept.remove(at)) {
+            Some(entry) => entry,
+            None => (ty.clone(), Matcher::new(ty, vocabulary)?),
+        };
+        let matcher = entry.1.apart();
+        kept.push_front(entry);
+        kept.truncate(MAX_MATCHERS);
+        Ok(Some(matcher))
     }
 
     pub fn encoder(&self, blocks: &[Block]) -> Result<BlockEncoder<'_>> {

@@ -5,6 +5,7 @@ use super::load::ModelPlan;
 use super::session::{Session, SessionOptions};
 use crate::backend::BackendInfo;
 use crate::chat::Chat;
+use crate::constrain::{Matcher, Type};
 use crate::context::{Block, Checkpoint, PrefixStats, Restore};
 use crate::error::Result;
 use crate::generate::{Output, Request};
@@ -155,6 +156,14 @@ impl Model {
             None => self.session(SessionOptions::default())?,
         };
         session.into_generation_after(context.blocks, request)?.finish()
+    }
+
+    /// What follows a value of the type token by token, by hand; `None` for unbounded text, which needs no mask.
+    ///
+    /// # Errors
+    /// [`crate::Error::Type`] if the type is too large for this vocabulary.
+    pub fn matcher(&self, ty: &Type) -> Result<Option<Matcher>> {
+        self.0.matcher(ty)
     }
 
     /// Ids of blocks as they would start a context.

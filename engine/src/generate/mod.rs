@@ -1,6 +1,7 @@
 //! The Generation object that joins context, backend, matcher and sampler.
 
 mod branch;
+mod partial;
 mod prefill;
 mod random;
 mod request;
@@ -64,6 +65,17 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// The value so far; only if [`RequestOptions::partials`] asked for it and the type is JSON. At most one a step,
+    /// after the step's tokens.
+    Partial {
+        /// JSON pointer of the innermost value that is being written.
+        path: String,
+        /// The value so far, closed so that it parses. Strings are shown as they grow; numbers and words once
+        /// they are whole.
+        json: String,
+        /// Bytes at the start of `json` that are the value's own text and stay as they are; the rest closes it.
+        final_bytes: usize,
+    },
 }
 
 /// Counts and times of one generation.
@@ -77,6 +89,9 @@ pub struct Usage {
     pub sampled_tokens: usize,
     /// Tokens that the type forced, or the rest of the budget.
     pub forced_tokens: usize,
+    /// Of those, tokens that ran together with another one, each of which saved a pass.
+    #[serde(default)]
+    pub saved_passes: usize,
     /// Passes over the weights that this generation took part in.
     pub passes: usize,
     /// Seconds from the call to the first sampled token.

@@ -44,6 +44,8 @@ pub struct RequestOptions {
     pub stop: Vec<String>,
     /// After a failure or a cancellation, keep what was generated instead of the session as it was before.
     pub keep_partial: bool,
+    /// Report the value so far as [`super::Event::Partial`].
+    pub partials: bool,
 }
 
 impl Default for RequestOptions {
@@ -60,6 +62,7 @@ impl Default for RequestOptions {
             seed: 0,
             stop: Vec::new(),
             keep_partial: false,
+            partials: false,
         }
     }
 }

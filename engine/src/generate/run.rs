@@ -1,5 +1,6 @@
 //! One value being generated: an explicit state machine, pulled step by step.
 
+use super::partial::Partial;
 use super::prefill::next_job;
 use super::random::Random;
 use super::request::{Request, RequestOptions};
@@ -67,6 +68,8 @@ impl Undelivered {
             Event::Text { text } => Some(Undelivered { id: None, text, forced: false }),
             // Progress is of no use afterwards.
             Event::Prefill { .. } => None,
+            // Made anew from the text.
+            Event::Partial { .. } => None,
         }
     }
 
@@ -94,6 +97,8 @@ pub(crate) struct Run {
     events: VecDeque<Event>,
     finish: Option<Finish>,
     prefill: usize,
+    /// Length of the text at the last partial value, and that value.
+    pub(super) shown: (usize, Option<Partial>),
     usage: Usage,
     began: Instant,
 }
@@ -142,6 +147,7 @@ impl Run {
             finish: None,
             prefill: start - filled,
             usage: Usage { prompt_tokens: start, reused_tokens: filled, ..Usage::default() },
+            shown: (0, None),
             began: Instant::now(),
             seq,
             request,
@@ -188,6 +194,7 @@ impl Run {
                 reused_tokens: filled.min(resume.start),
                 ..Usage::default()
             },
+            shown: (0, None),
             began: Instant::now(),
             seq,
             request,
@@ -247,7 +254,7 @@ impl Run {
 
     /// An event that was not delivered yet.
     pub fn pop_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front()?;
+        let event = self.events.pop_front().or_else(|| self.partial_event())?;
         self.delivered += usize::from(matches!(event, Event::Token { .. }));
         Some(event)
     }
@@ -362,6 +369,8 @@ impl Run {
             if self.finish.is_some() || self.remaining() == 0 {
                 return Ok(());
             }
+            // Each of these runs together with another token.
+            self.usage.saved_passes += 1;
             self.take(deps, id, true)?;
         }
         Ok(())

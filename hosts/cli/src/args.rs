@@ -341,6 +341,9 @@ pub struct BenchArgs {
     /// Repetitions; medians are printed
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub runs: usize,
+    /// Measure typed output instead, over the JSON Schemas (*.json) in a folder, --decode tokens each
+    #[arg(long, value_name = "DIR")]
+    pub types: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

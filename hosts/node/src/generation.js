@@ -10,6 +10,10 @@ const decoder = new TextDecoder();
 function eventOf({ name, head, tail }) {
   if (name === 'PREFILL') return { type: 'prefill', done: head.done, total: head.total };
   if (name === 'TOKENS') return { type: 'token', ids: head.ids, text: decoder.decode(tail), forced: head.forced };
+  if (name === 'PARTIAL') {
+    const json = decoder.decode(tail);
+    return { type: 'partial', path: head.path, value: JSON.parse(json), json, finalBytes: head.final_bytes };
+  }
   return undefined;
 }
 
@@ -36,8 +40,9 @@ function resultOf(connection, { head, tail }) {
  * @param {{ onEvent?: (event: object) => unknown, onId?: (id: number) => void }} [hooks]
  */
 export async function generate(connection, on, type, options = {}, { onEvent, onId } = {}) {
-  const { checkpoint, keep = false, signal, onToken, onPrefill } = options;
-  const tail = generateTail(type, options);
+  const { checkpoint, keep = false, signal, onToken, onPrefill, onPartial } = options;
+  const partials = options.partials ?? (onPartial ? true : undefined);
+  const tail = generateTail(type, { ...options, partials });
   if (checkpoint !== undefined && on.model === undefined) {
     throw invalid('a session goes on where it is: open one from the checkpoint instead');
   }
@@ -46,10 +51,10 @@ export async function generate(connection, on, type, options = {}, { onEvent, on
   const listen = (message) => {
     const event = eventOf(message);
     if (event === undefined) return undefined;
-    const called = event.type === 'token' ? onToken?.(event) : onPrefill?.(event);
+    const called = { token: onToken, prefill: onPrefill, partial: onPartial }[event.type]?.(event);
     return onEvent ? onEvent(event) : called;
   };
-  const events = Boolean(onEvent ?? onToken ?? onPrefill);
+  const events = Boolean(onEvent ?? onToken ?? onPrefill ?? onPartial);
   const head = { ...on, checkpoint: start?.handleOn(connection) ?? null, keep, events };
   const name = on.group === undefined ? 'GENERATE' : 'GENERATE_BRANCH';
   try {

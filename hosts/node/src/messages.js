@@ -74,6 +74,7 @@ export const MESSAGES = {
   PROGRESS: { kind: 0x8002, fields: [['done', 'u64'], ['total', 'u64']] },
   PREFILL: { kind: 0x8003, fields: [['done', 'u32'], ['total', 'u32']] },
   TOKENS: { kind: 0x8004, fields: [['ids', 'seq<u32>'], ['forced', 'bool']] },
+  PARTIAL: { kind: 0x8005, fields: [['path', 'string'], ['final_bytes', 'u32']] },
   LOADED: { kind: 0x8010, fields: [['model', 'u32']] },
   INFO: { kind: 0x8011, fields: [] },
   GENERATED: { kind: 0x8012, fields: [['checkpoint', 'option<u32>']] },

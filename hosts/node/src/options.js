@@ -14,10 +14,11 @@ const OPTIONS = {
   repetitionWindow: 'repetition_window',
   seed: 'seed',
   stop: 'stop',
+  partials: 'partials',
 };
 
 /** Options that are not the engine's but this client's. */
-const OWN = new Set(['blocks', 'checkpoint', 'keep', 'signal', 'onToken', 'onPrefill']);
+const OWN = new Set(['blocks', 'checkpoint', 'keep', 'signal', 'onToken', 'onPrefill', 'onPartial']);
 
 function wireOptions(given) {
   const options = {};

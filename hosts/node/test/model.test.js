@@ -27,7 +27,15 @@ after(() => lean?.close());
 
 test('a typed value', { skip }, async () => {
   const tokens = [];
-  const { value, text, finish, usage } = await model.generate(user, { blocks: chat, onToken: (t) => tokens.push(t.text) });
+  const partials = [];
+  const { value, text, finish, usage } = await model.generate(user, {
+    blocks: chat,
+    onToken: (t) => tokens.push(t.text),
+    onPartial: (p) => partials.push(p),
+  });
+  assert.deepEqual(partials.at(-1).value, value);
+  assert.ok(partials.every((p) => Buffer.from(text).indexOf(Buffer.from(p.json).subarray(0, p.finalBytes)) === 0));
+  assert.ok(partials.some((p) => p.path === '/name'));
   assert.ok(Number.isInteger(value.id) && typeof value.name === 'string' && ['bug', 'feature'].includes(value.kind));
   assert.equal(finish, 'complete');
   assert.equal(tokens.join(''), text);

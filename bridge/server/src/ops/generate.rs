@@ -129,6 +129,10 @@ fn send(job: &Job, event: Event) -> Result<()> {
         Event::Prefill { done, total } => super::prefill_event(job, done, total),
         Event::Token { id, text, forced } => job.event(&m::Tokens { ids: vec![id], forced }, text.as_bytes()),
         Event::Text { text } => job.event(&m::Tokens { ids: Vec::new(), forced: false }, text.as_bytes()),
+        Event::Partial { path, json, final_bytes } => {
+            let final_bytes = u32::try_from(final_bytes).unwrap_or(u32::MAX);
+            job.event(&m::Partial { path, final_bytes }, json.as_bytes())
+        }
     }
 }
 

@@ -14,6 +14,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let start = Instant::now();
     let model = loading::load(named(&args.file, &args.model)?, &args.device)?;
     let load_seconds = start.elapsed().as_secs_f64();
+    if let Some(dir) = &args.types {
+        return super::bench_types::run(&model, dir, args);
+    }
     let tokens = args.prefill.saturating_add(args.decode);
     if args.prefill < 1 || args.decode < 1 || args.runs < 1 || tokens > model.info().context_length {
         return Err(Error::invalid(

@@ -3,6 +3,7 @@
 pub mod bench;
 mod bench_checkpoint;
 mod branches;
+pub mod bench_types;
 pub mod chat;
 pub mod checkpoint;
 pub mod convert;
