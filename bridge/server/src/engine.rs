@@ -2,8 +2,8 @@
 
 use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
 use lean_engine::{
-    Adapter, Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model, Request,
-    RequestOptions, Restore, Result, Session, SessionOptions, TypeSource,
+    Adapter, Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model,
+    Request, RequestOptions, Restore, Result, Session, SessionOptions, TypeSource,
 };
 use serde::Deserialize;
 use serde_json::Value;

@@ -20,6 +20,6 @@ pub(crate) use block::BlockEncoder;
 pub(crate) use checkpoint::Identity;
 pub use checkpoint::{Checkpoint, CheckpointInfo, Restore, Restored, SaveOptions};
 pub use file::CheckpointFile;
-pub use prefix::PrefixStats;
 pub(crate) use prefix::PrefixCache;
+pub use prefix::PrefixStats;
 pub(crate) use sequence::Sequence;

@@ -1,7 +1,7 @@
 //! A token history and the state that belongs to it.
 
-use crate::adapter::Adapters;
 use super::prefix::PrefixKey;
+use crate::adapter::Adapters;
 use crate::backend::{Backend, StateId, StateImage};
 use crate::error::Result;
 use std::sync::Arc;
@@ -37,7 +37,13 @@ impl Sequence {
         Ok(Self::with(backend, id, Vec::new(), capacity, true))
     }
 
-    fn with(backend: &Arc<dyn Backend>, id: StateId, tokens: Vec<u32>, capacity: usize, computed_here: bool) -> Self {
+    fn with(
+        backend: &Arc<dyn Backend>,
+        id: StateId,
+        tokens: Vec<u32>,
+        capacity: usize,
+        computed_here: bool,
+    ) -> Self {
         let state = StateHandle { backend: backend.clone(), id };
         Sequence { state, tokens, capacity, computed_here, adapters: Adapters::default() }
     }

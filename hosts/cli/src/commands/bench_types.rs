@@ -1,7 +1,7 @@
 //! `lean bench --types DIR`: what typed output costs, over a folder of JSON Schemas.
 
 use crate::args::{self, BenchArgs};
-use crate::table;
+use crate::{output, table};
 use lean_engine::{Block, Error, Model, Request, Result, Session, SessionOptions, Type};
 use serde_json::json;
 use std::path::Path;
@@ -69,7 +69,7 @@ pub fn run(model: &Model, dir: &Path, args: &BenchArgs) -> Result<ExitCode> {
             Err(e) => seen.refused.push((name, e.to_string())),
         }
     }
-    report(seen, args.json);
+    report(seen, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -142,7 +142,7 @@ fn mean(xs: &[f64]) -> f64 {
     xs.iter().sum::<f64>() / xs.len().max(1) as f64
 }
 
-fn report(mut seen: Seen, as_json: bool) {
+fn report(mut seen: Seen, as_json: bool) -> Result<()> {
     seen.first.sort_by(f64::total_cmp);
     seen.masks.sort_by(f64::total_cmp);
     let us = |x: f64| x * 1e6;
@@ -166,11 +166,10 @@ fn report(mut seen: Seen, as_json: bool) {
             "unconstrained_tokens_per_second": seen.plain.tokens_per_second(),
             "ratio": ratio, "ratio_per_pass": per_pass,
         });
-        println!("{line}");
-        return;
+        return output::line(line);
     }
     for (name, reason) in &seen.refused {
-        println!("refused: {name}: {reason}");
+        output::line(format_args!("refused: {name}: {reason}"))?;
     }
     let row = |a: &str, b: String| vec![a.to_string(), b];
     let spread = |xs: &[f64]| {
@@ -194,5 +193,5 @@ fn report(mut seen: Seen, as_json: bool) {
                 seen.plain.tokens_per_second()
             ),
         ),
-    ]);
+    ])
 }

@@ -2,8 +2,8 @@
 
 pub mod bench;
 mod bench_checkpoint;
-mod branches;
 pub mod bench_types;
+mod branches;
 pub mod chat;
 pub mod checkpoint;
 pub mod convert;
