@@ -30,7 +30,7 @@ test('what the package ships works by import and by require, without warnings, a
        })();`,
     );
     const env = { ...process.env, LEAN_BRIDGE: findBridge() };
-    const run = spawnSync(process.execPath, [script], { encoding: 'utf8', env, timeout: 30_000 });
+    const run = spawnSync(process.execPath, [script], { encoding: 'utf8', env, timeout: 300_000 });
     assert.deepEqual([run.status, run.stdout, run.stderr], [0, '7 true\n', '']);
   } finally {
     rmSync(folder, { recursive: true });

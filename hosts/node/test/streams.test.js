@@ -23,7 +23,7 @@ function printed(script, ...flags) {
     const lean = await Lean.spawn();
     const model = await lean.load('echo');
     ${script}`;
-  const host = spawnSync(process.execPath, [...flags, '--input-type=module', '-e', whole], { encoding: 'utf8', timeout: 60_000 });
+  const host = spawnSync(process.execPath, [...flags, '--input-type=module', '-e', whole], { encoding: 'utf8', timeout: 300_000 });
   assert.equal(host.status, 0, `${host.signal ?? ''} ${host.stderr}`);
   return host.stdout;
 }
