@@ -3,11 +3,19 @@
 import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import path from 'node:path';
-import { notFound } from './errors.js';
+import { described } from './check.js';
+import { invalid, notFound } from './errors.js';
 
 const BINARY = process.platform === 'win32' ? 'lean-bridge.exe' : 'lean-bridge';
 
 const modified = (file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+
+/** A program inside an Electron archive cannot be started: its unpacked copy beside the archive can. */
+function outsideArchive(file) {
+  const unpacked = file.replace(/\.asar(?=[\\/])/, '.asar.unpacked');
+  if (unpacked === file || modified(unpacked) > 0) return unpacked;
+  throw notFound(`${file} lies inside an Electron archive, where nothing can be started: list it in \`asarUnpack\``);
+}
 
 /** The repository's build folders, for whoever works on lean itself. */
 function developed() {
@@ -27,7 +35,8 @@ export function findBridge(given) {
     [process.env.LEAN_BRIDGE, 'LEAN_BRIDGE'],
   ]) {
     if (!file) continue;
-    if (modified(file) > 0) return file;
+    if (typeof file !== 'string') throw invalid(`${from} is the path of the bridge, not ${described(file)}`);
+    if (modified(file) > 0) return outsideArchive(file);
     throw notFound(`${from} names ${file}, where there is no file`);
   }
   const candidates = developed();

@@ -1,7 +1,8 @@
 // Checkpoints: handles of states in the bridge, and their bytes.
 
 import { CHUNK_BYTES, crc32 } from './frames.js';
-import { LeanError, invalid } from './errors.js';
+import { only, text } from './check.js';
+import { freed, LeanError, invalid } from './errors.js';
 
 /** Drops what nobody refers to any more. */
 const forgotten = new FinalizationRegistry(({ connection, handle }) => connection.post('CHECKPOINT_DROP', { checkpoint: handle }));
@@ -29,7 +30,8 @@ export class Checkpoint {
   }
 
   /** Its self-describing bytes. @returns {Promise<Uint8Array>} */
-  async bytes({ signal } = {}) {
+  async bytes(options = {}) {
+    const { signal } = only(options, ['signal'], 'bytes');
     const pieces = [];
     let length = 0;
     const { head } = await this.#connection.request(
@@ -37,6 +39,7 @@ export class Checkpoint {
       { checkpoint: this.handleOn(this.#connection) },
       {
         signal,
+        owner: this,
         onEvent({ name, head: chunk, tail }) {
           if (name !== 'CHUNK') return;
           if (chunk.offset !== length) throw damaged(`a chunk at ${chunk.offset} where ${length} was due`);
@@ -52,9 +55,10 @@ export class Checkpoint {
   }
 
   /** Writes it to a file: to a temporary one that is flushed and renamed. @returns {Promise<{ size: number }>} */
-  async save(path, { signal } = {}) {
-    const save = { checkpoint: this.handleOn(this.#connection), path };
-    const { head } = await this.#connection.request('CHECKPOINT_SAVE', save, { signal });
+  async save(path, options = {}) {
+    const { signal } = only(options, ['signal'], 'save');
+    const save = { checkpoint: this.handleOn(this.#connection), path: text(path, 'save') };
+    const { head } = await this.#connection.request('CHECKPOINT_SAVE', save, { signal, owner: this });
     return { size: head.size };
   }
 
@@ -64,7 +68,7 @@ export class Checkpoint {
     const checkpoint = this.#handle;
     this.#handle = null;
     forgotten.unregister(this);
-    await this.#connection.request('CHECKPOINT_DROP', { checkpoint });
+    await freed(this.#connection.request('CHECKPOINT_DROP', { checkpoint }));
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
@@ -76,9 +80,9 @@ const damaged = (reason) =>
   new LeanError(`the checkpoint was damaged on its way: ${reason}`, { code: 300, name: 'bad_checkpoint', class: 'input' });
 
 /** Reads a checkpoint for a model, from a file's path or from bytes. */
-export async function loadCheckpoint(connection, model, source, { signal } = {}) {
+export async function loadCheckpoint(connection, model, source, { signal, cancel, owner } = {}) {
   if (typeof source === 'string') {
-    const { head } = await connection.request('CHECKPOINT_LOAD', { model, path: source }, { signal });
+    const { head } = await connection.request('CHECKPOINT_LOAD', { model, path: source }, { signal, cancel, owner });
     return new Checkpoint(connection, head);
   }
   if (!ArrayBuffer.isView(source)) throw invalid('a checkpoint is restored from a Uint8Array or from the path of a file');
@@ -88,6 +92,8 @@ export async function loadCheckpoint(connection, model, source, { signal } = {})
     { model },
     {
       signal,
+      cancel,
+      owner,
       async upload(send) {
         for (let offset = 0; ; offset += CHUNK_BYTES) {
           const last = offset + CHUNK_BYTES >= bytes.length;

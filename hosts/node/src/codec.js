@@ -1,5 +1,7 @@
 // The postcard subset of message heads: see bridge/PROTOCOL.md. Strict: one message has one encoding.
 
+import { described } from './check.js';
+import { invalid } from './errors.js';
 import { MESSAGES } from './messages.js';
 
 /** Bytes that do not decode as what they should be; fatal for the connection. */
@@ -22,7 +24,7 @@ class Writer {
   bytes = [];
   varint(value) {
     let v = BigInt(value);
-    if (v < 0n || v > 0xffff_ffff_ffff_ffffn) throw new RangeError(`${value} is no u64`);
+    if (v < 0n || v > 0xffff_ffff_ffff_ffffn) throw new RangeError(`${value} is no integer from 0 to 2^64-1`);
     while (v >= 0x80n) {
       this.bytes.push(Number(v & 0x7fn) | 0x80);
       v >>= 7n;
@@ -93,7 +95,9 @@ const TYPES = {
   },
   u32: {
     put(w, v) {
-      if (!Number.isInteger(v) || v < 0 || v > 0xffff_ffff) throw new RangeError(`${v} is no u32`);
+      if (!Number.isInteger(v) || v < 0 || v > 0xffff_ffff) {
+        throw new RangeError(`an integer from 0 to 4294967295 is needed, not ${described(v)}`);
+      }
       w.varint(v);
     },
     get: (r) => r.varint(32),
@@ -114,6 +118,7 @@ const TYPES = {
   f64: float(8, 'getFloat64', 'setFloat64'),
   string: {
     put(w, v) {
+      if (typeof v !== 'string') throw new RangeError(`a string is needed, not ${described(v)}`);
       const b = encoder.encode(v);
       w.varint(b.length);
       w.raw(b);
@@ -194,12 +199,16 @@ const byKind = new Map(Object.entries(MESSAGES).map(([name, m]) => [m.kind, { na
 /** The name of a kind, or undefined for one this client does not know. */
 export const nameOf = (kind) => byKind.get(kind)?.name;
 
-/** Encodes a message's head. Absent fields are absent options, false, zero, or empty. */
+/** Encodes a message's head. Absent fields are absent options, false, zero, or empty; wrong ones are the caller's. */
 export function encodeHead(name, fields = {}) {
   const w = new Writer();
   for (const [field, type] of MESSAGES[name].fields) {
     const empty = type === 'bool' ? false : type === 'string' ? '' : type.startsWith('seq') ? [] : type.startsWith('option') ? null : 0;
-    typeOf(type).put(w, fields[field] ?? empty);
+    try {
+      typeOf(type).put(w, fields[field] ?? empty);
+    } catch (e) {
+      throw e instanceof RangeError ? invalid(`${field}: ${e.message}`) : e;
+    }
   }
   return Uint8Array.from(w.bytes);
 }

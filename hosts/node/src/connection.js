@@ -1,9 +1,10 @@
 // Handshake, requests, events with credit, cancellation: the protocol over some transport.
 
 import { decodeHead, nameOf, WireError } from './codec.js';
-import { CRITICAL, END, ERROR, FrameReader, MAX_FRAME_DEFAULT, messageBytes } from './frames.js';
+import { CRITICAL, END, ERROR, FrameReader, HEADER_BYTES, MAX_FRAME_DEFAULT, messageBytes, setRequest } from './frames.js';
 import { MAJOR, MINOR } from './messages.js';
-import { invalid, LeanError, versionMismatch, wireFailure } from './errors.js';
+import { cancelled, invalid, LeanError, versionMismatch, wireFailure } from './errors.js';
+import { Slots } from './slots.js';
 
 /** Events that a request may have on the way: the bridge waits for a consumer that is this far behind. */
 const CREDIT = 32;
@@ -16,17 +17,20 @@ const EXIT_MS = 1000;
  *   end(): void, kill(signal?: string): void, ended: Promise<LeanError>, pid?: number }} Transport
  */
 
-/** One open request. */
+/** One request, open or waiting for its turn. */
 class Request {
+  /** Null while it waits for its turn. */
+  id = null;
   /** Events not handled yet. */
   queue = [];
   consumed = 0;
   pumping = false;
   aborted = false;
 
-  constructor(id, onEvent) {
-    this.id = id;
+  constructor(onEvent, owner) {
     this.onEvent = onEvent;
+    this.owner = owner;
+    this.sent = new Promise((resolve) => (this.send = resolve));
     this.promise = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
     // It may fail while an upload is still being sent, before anybody awaits it: no unhandled rejection then.
     this.promise.catch(() => {});
@@ -39,6 +43,9 @@ export class Connection {
   #transport;
   #reader = new FrameReader();
   #requests = new Map();
+  /** Requests that wait for their turn, with their tickets. */
+  #waiting = new Map();
+  #slots = new Slots();
   #nextId = 1;
   /** Set once the connection is over. */
   #over = null;
@@ -49,7 +56,7 @@ export class Connection {
   constructor(transport, { credit = CREDIT } = {}) {
     this.#transport = transport;
     this.#credit = credit;
-    this.#hello = new Request(0, null);
+    this.#hello = new Request(null);
     this.#hello.promise.catch(() => {});
     transport.hold();
     transport.onData((bytes) => this.#receive(bytes));
@@ -70,45 +77,67 @@ export class Connection {
   }
 
   /**
-   * Sends a request. Resolves with its answer, rejects with its error.
+   * Sends a request, once there is a place for it. Resolves with its answer, rejects with its error.
    * @param {string} name
    * @param {object} head
-   * @param {{ tail?: Uint8Array, onEvent?: (m: Message) => unknown, signal?: AbortSignal, onId?: (id: number) => void,
+   * @param {{ tail?: Uint8Array, onEvent?: (m: Message) => unknown, signal?: AbortSignal, cancel?: AbortSignal, hold?: boolean,
+   *   owner?: unknown, onId?: (id: number) => void,
    *   upload?: (send: (head: object, tail: Uint8Array, last: boolean) => Promise<boolean>) => Promise<void> }} [options]
-   *   A promise from `onEvent` holds later events back, and with them the bridge.
+   *   A promise from `onEvent` holds later events back, and with them the bridge. `cancel` ends the request like
+   *   `signal`, but with the error `cancelled`. Without `hold` the request does not keep this process alive. `owner` is
+   *   kept from being collected, and its handle in the bridge from being freed, until the request has ended.
    * @returns {Promise<Message>}
    */
-  async request(name, head, { tail, onEvent, signal, onId, upload } = {}) {
+  async request(name, head, { tail, onEvent, signal, cancel, hold = true, owner, onId, upload } = {}) {
     signal?.throwIfAborted();
+    if (cancel?.aborted) throw cancelled();
     if (this.#over) throw copyOf(this.#over);
-    const bytes = messageBytes(this.#freeId(), name, head, tail, CRITICAL);
-    if (bytes.length - 16 > this.maxFrame) {
-      throw invalid(`the request has ${bytes.length} bytes; at most ${this.maxFrame} fit a frame`);
-    }
-    const request = new Request(this.#nextId, onEvent);
-    this.#requests.set(request.id, request);
-    this.#transport.hold();
+    const bytes = messageBytes(0, name, head, tail, CRITICAL);
+    if (bytes.length - HEADER_BYTES > this.maxFrame) throw this.#tooLarge(bytes.length - HEADER_BYTES);
+    const request = new Request(onEvent, owner);
+    if (hold) this.#transport.hold();
     const abort = () => this.#abort(request);
-    signal?.addEventListener('abort', abort, { once: true });
+    for (const s of [signal, cancel]) s?.addEventListener('abort', abort, { once: true });
     try {
-      onId?.(request.id);
-      void this.#transport.write(bytes);
-      if (upload) await upload((h, t, last) => this.#chunk(request, h, t, last));
+      this.#enter(request, name, bytes, onId);
+      if (upload) {
+        await Promise.race([request.sent, request.promise]);
+        await upload((h, t, last) => this.#chunk(request, h, t, last));
+      }
       return await request.promise;
     } catch (e) {
       // The caller's own reason, as everywhere in JavaScript.
       if (signal?.aborted && e?.name === 'cancelled') throw signal.reason;
       throw e;
     } finally {
-      signal?.removeEventListener('abort', abort);
-      this.#transport.release();
+      for (const s of [signal, cancel]) s?.removeEventListener('abort', abort);
+      if (hold) this.#transport.release();
     }
   }
 
-  /** Cancels a request by hand: it then ends with the error `cancelled`. */
-  cancel(id) {
-    const request = this.#requests.get(id);
-    if (request) this.#abort(request);
+  #tooLarge(length) {
+    const advice = 'a long context can be appended to a session in parts';
+    return invalid(`the request has ${length} bytes; at most ${this.maxFrame} fit a frame: ${advice}`);
+  }
+
+  /** Sends a request now, or in its turn. */
+  #enter(request, name, bytes, onId) {
+    const start = () => {
+      this.#waiting.delete(request);
+      request.id = this.#freeId();
+      this.#requests.set(request.id, request);
+      setRequest(bytes, request.id);
+      onId?.(request.id);
+      void this.#transport.write(bytes);
+      request.send();
+    };
+    const ticket = this.#slots.enter(name, start);
+    if (request.id === null) this.#waiting.set(request, ticket);
+  }
+
+  /** Ends what waits for its turn. */
+  cancelWaiting() {
+    for (const request of [...this.#waiting.keys()]) this.#abort(request);
   }
 
   /** Sends something nobody waits for; nothing if the connection is over. */
@@ -129,9 +158,16 @@ export class Connection {
   }
 
   #abort(request) {
+    const ticket = this.#waiting.get(request);
+    if (ticket) {
+      this.#waiting.delete(request);
+      this.#slots.forget(ticket);
+      return request.reject(cancelled());
+    }
     if (request.aborted || !this.#requests.has(request.id)) return;
     request.aborted = true;
-    request.queue.length = 0;
+    // An answer that has arrived stays: no other will come.
+    request.queue = request.queue.filter((message) => message.flags & END);
     request.release();
     void this.#transport.write(messageBytes(request.id, 'CANCEL', {}));
   }
@@ -159,6 +195,8 @@ export class Connection {
     if (!(frame.flags & END) && request.aborted) return;
     request.queue.push(message);
     void this.#pump(request);
+    // For the bridge it has ended, however long its last events wait here.
+    if (frame.flags & END) this.#slots.leave();
   }
 
   #control({ name, head, tail }) {
@@ -242,12 +280,14 @@ export class Connection {
 
   #rejectAll(error) {
     this.#hello.reject(copyOf(error));
-    for (const request of this.#requests.values()) {
+    for (const request of [...this.#requests.values(), ...this.#waiting.keys()]) {
       request.queue.length = 0;
       request.release();
       request.reject(request.thrown?.error ?? copyOf(error));
     }
     this.#requests.clear();
+    for (const ticket of this.#waiting.values()) this.#slots.forget(ticket);
+    this.#waiting.clear();
   }
 }
 

@@ -40,6 +40,9 @@ export class LeanError extends Error {
 /** A wrong argument, noticed before anything was sent. */
 export const invalid = (message) => new LeanError(message, { code: 100, name: 'invalid_argument', class: 'input' });
 
+/** What was cancelled before the bridge heard of it. */
+export const cancelled = () => new LeanError('cancelled', { code: 500, name: 'cancelled', class: 'cancelled' });
+
 /** The bytes from the bridge were no frames. */
 export const wireFailure = (cause) =>
   new LeanError(`the bridge does not speak the protocol: ${cause.message}`, { code: 600, name: 'protocol', class: 'protocol', cause });
@@ -64,4 +67,13 @@ export function exited({ exitCode, signal, stderr, cause }) {
     stderr,
     cause,
   });
+}
+
+/** Waits until something is freed: where the bridge is gone or about to go, so is everything in it. */
+export async function freed(request) {
+  try {
+    await request;
+  } catch (e) {
+    if (e.name !== 'bridge_exited' && e.name !== 'cancelled') throw e;
+  }
 }

@@ -32,6 +32,11 @@ export function messageBytes(request, name, fields, tail, flags = 0) {
   return frameBytes(request, MESSAGES[name].kind, flags, encodeHead(name, fields), tail);
 }
 
+/** Says whose a frame is that was made before its request had an id. */
+export function setRequest(bytes, request) {
+  new DataView(bytes.buffer, bytes.byteOffset).setUint32(4, request, true);
+}
+
 /**
  * Turns a byte stream, cut anywhere, into frames.
  * @typedef {{ request: number, kind: number, flags: number, head: Uint8Array, tail: Uint8Array }} Frame

@@ -1,6 +1,7 @@
 // Generating: the promise form and the iterated form of the same request.
 
 import { Checkpoint, loadCheckpoint } from './checkpoint.js';
+import { only } from './check.js';
 import { invalid } from './errors.js';
 import { camel, generateTail } from './options.js';
 
@@ -33,75 +34,148 @@ function resultOf(connection, { head, tail }) {
   };
 }
 
-/**
- * Runs a GENERATE, or with a group one of its members.
- * @param {import('./connection.js').Connection} connection
- * @param {{ model?: number, session?: number, group?: number, members?: number }} on
- * @param {{ onEvent?: (event: object) => unknown, onId?: (id: number) => void }} [hooks]
- */
-export async function generate(connection, on, type, options = {}, { onEvent, onId } = {}) {
-  const { checkpoint, keep = false, signal, onToken, onPrefill, onPartial } = options;
-  const partials = options.partials ?? (onPartial ? true : undefined);
+/** A GENERATE whose arguments were read: what is wrong with them is known, and later changes do not matter. */
+function prepare(on, type, options, owner) {
+  const partials = options.partials ?? (options.onPartial ? true : undefined);
   const tail = generateTail(type, { ...options, partials });
-  if (checkpoint !== undefined && on.model === undefined) {
+  if (options.checkpoint !== undefined && on.model === undefined) {
     throw invalid('a session goes on where it is: open one from the checkpoint instead');
   }
+  const { checkpoint, keep = false, signal, onToken, onPrefill, onPartial } = options;
+  return { on, tail, checkpoint, keep, signal, called: { token: onToken, prefill: onPrefill, partial: onPartial }, owner };
+}
+
+/**
+ * Runs a prepared GENERATE, or with a group one of its members.
+ * @param {{ onEvent?: (event: object) => unknown, onId?: (id: number) => void, cancel?: AbortSignal, hold?: boolean }} [hooks]
+ */
+async function run(connection, { on, tail, checkpoint, keep, signal, called, owner }, { onEvent, ...hooks } = {}) {
   const given = checkpoint === undefined || checkpoint instanceof Checkpoint;
-  const start = given ? checkpoint : await loadCheckpoint(connection, on.model, checkpoint, { signal });
+  const start = given ? checkpoint : await loadCheckpoint(connection, on.model, checkpoint, { signal, cancel: hooks.cancel, owner });
   const listen = (message) => {
     const event = eventOf(message);
     if (event === undefined) return undefined;
-    const called = { token: onToken, prefill: onPrefill, partial: onPartial }[event.type]?.(event);
-    return onEvent ? onEvent(event) : called;
+    const answer = called[event.type]?.(event);
+    return onEvent ? onEvent(event) : answer;
   };
-  const events = Boolean(onEvent ?? onToken ?? onPrefill ?? onPartial);
-  const head = { ...on, checkpoint: start?.handleOn(connection) ?? null, keep, events };
+  const events = Boolean(onEvent ?? called.token ?? called.prefill ?? called.partial);
   const name = on.group === undefined ? 'GENERATE' : 'GENERATE_BRANCH';
   try {
-    return resultOf(connection, await connection.request(name, head, { tail, signal, onEvent: listen, onId }));
+    const head = { ...on, checkpoint: start?.handleOn(connection) ?? null, keep, events };
+    const more = { tail, signal, onEvent: listen, owner: [owner, start], ...hooks };
+    return resultOf(connection, await connection.request(name, head, more));
   } finally {
     if (!given) start.drop().catch(() => {});
   }
 }
 
-/** A generation that is iterated: the bridge computes no further ahead than its consumer has credit for. */
-export class Stream {
-  #connection;
-  #id = null;
-  #queue = [];
-  #wake = null;
-  #done = false;
-  #cancelled = false;
-  #failed = null;
-  #result;
-  /** Whether events are taken as they come, since somebody waits for the result alone. */
-  #flowing = false;
+/**
+ * Runs a GENERATE.
+ * @param {import('./connection.js').Connection} connection
+ * @param {{ model?: number, session?: number }} on
+ * @param {object} owner the model or session, which is needed until the end
+ */
+export async function generate(connection, on, type, options, owner) {
+  return run(connection, prepare(on, type, options, owner));
+}
 
-  /** `onUnsent` is called if the request fails before it could be sent. */
-  constructor(connection, on, type, options, onUnsent) {
-    this.#connection = connection;
-    const hooks = {
-      onId: (id) => {
-        this.#id = id;
-        // Cancelled while its checkpoint was still being uploaded. Later, for the request itself goes first.
-        if (this.#cancelled) queueMicrotask(() => connection.cancel(id));
-      },
+/** What a stream shares with its request. It does not refer to the stream, so that a forgotten stream is noticed. */
+class Flow {
+  id = null;
+  queue = [];
+  wake = null;
+  done = false;
+  failed = null;
+  /** The result's promise, once the request was begun. */
+  result = null;
+  /** Whether events are taken as they come, since somebody waits for the result alone. */
+  flowing = false;
+  canceller = new AbortController();
+
+  /** Resolves once the request has ended, however it did. */
+  ended = new Promise((resolve) => (this.resolve = resolve));
+
+  constructor(connection, prepared, onUnsent) {
+    this.connection = connection;
+    this.prepared = prepared;
+    this.onUnsent = onUnsent;
+  }
+
+  /** Begins the request. It keeps this process alive only while somebody waits for its events or its result. */
+  start() {
+    if (this.result) return;
+    this.result = run(this.connection, this.prepared, {
+      cancel: this.canceller.signal,
+      hold: false,
+      onId: (id) => (this.id = id),
       onEvent: (event) =>
         new Promise((resolve) => {
-          this.#queue.push({ event, resolve });
-          if (this.#flowing) resolve();
-          this.#wake?.();
+          this.queue.push({ event, resolve });
+          if (this.flowing) resolve();
+          this.wake?.();
         }),
-    };
-    this.#result = generate(connection, on, type, options, hooks);
+    });
+    this.prepared = null;
     // A failure that nobody asks `result` for is the iterator's to report.
-    this.ended = this.#result.then(
-      () => this.#end(null),
+    this.result.then(
+      () => this.end(null),
       (error) => {
-        this.#end(error);
-        if (this.#id === null) onUnsent?.();
+        this.end(error);
+        if (this.id === null) this.onUnsent?.();
       },
     );
+  }
+
+  end(error) {
+    this.done = true;
+    this.failed = error;
+    this.wake?.();
+    this.resolve();
+    forgotten.unregister(this);
+  }
+
+  /** Waits while keeping the process alive. */
+  async held(promise) {
+    this.connection.transport.hold();
+    try {
+      return await promise;
+    } finally {
+      this.connection.transport.release();
+    }
+  }
+
+  cancel() {
+    this.canceller.abort();
+  }
+}
+
+/** Nobody can read these any more: their requests need not go on. */
+const forgotten = new FinalizationRegistry((flow) => {
+  if (!flow.flowing) flow.cancel();
+});
+
+/**
+ * A generation that is iterated: it begins with the first event asked for, and the bridge computes no further ahead
+ * than its consumer has credit for.
+ */
+export class Stream {
+  #flow;
+
+  /** With `now` it begins at once; `onUnsent` is called if its request fails before it could be sent. */
+  constructor(connection, on, type, options, owner, { now = false, onUnsent } = {}) {
+    this.#flow = new Flow(connection, prepare(on, type, options, owner), onUnsent);
+    if (now) this.#start();
+  }
+
+  /** Resolves, never rejects, once the generation has ended, however it did. */
+  get ended() {
+    return this.#flow.ended;
+  }
+
+  #start() {
+    if (this.#flow.result) return;
+    this.#flow.start();
+    forgotten.register(this, this.#flow, this.#flow);
   }
 
   /**
@@ -109,54 +183,52 @@ export class Stream {
    * who wants the bridge held back iterates first.
    */
   get result() {
-    if (!this.#flowing) {
-      this.#flowing = true;
-      for (const { resolve } of this.#queue) resolve();
+    const flow = this.#flow;
+    this.#start();
+    if (!flow.flowing) {
+      flow.flowing = true;
+      for (const { resolve } of flow.queue) resolve();
+      flow.held(flow.result).catch(() => {});
     }
-    return this.#result;
-  }
-
-  #end(error) {
-    this.#done = true;
-    this.#failed = error;
-    this.#wake?.();
+    return flow.result;
   }
 
   /** Ends the generation early; `result` rejects with the error `cancelled`. */
   cancel() {
-    this.#cancelled = true;
-    if (this.#id !== null) this.#connection.cancel(this.#id);
+    this.#flow.cancel();
   }
 
   /** A checkpoint between two tokens: it holds at least the events that were iterated so far. */
-  async checkpoint({ signal } = {}) {
-    if (this.#id === null || this.#done) throw invalid('the generation is not running');
-    const take = { session: null, generation: this.#id };
-    const { head } = await this.#connection.request('CHECKPOINT_TAKE', take, { signal });
-    return new Checkpoint(this.#connection, head);
+  async checkpoint(options = {}) {
+    const { signal } = only(options, ['signal'], 'checkpoint');
+    const { id, done, connection } = this.#flow;
+    if (id === null || done) throw invalid('the generation is not running: it begins when it is iterated');
+    const { head } = await connection.request('CHECKPOINT_TAKE', { session: null, generation: id }, { signal });
+    return new Checkpoint(connection, head);
   }
 
   async *[Symbol.asyncIterator]() {
+    const flow = this.#flow;
+    this.#start();
     try {
       for (;;) {
-        const next = this.#queue.shift();
+        const next = flow.queue.shift();
         if (next) {
           yield next.event;
           next.resolve();
-        } else if (this.#done) {
+        } else if (flow.done) {
           // A failure belongs to whoever iterates, an early `cancel()` as well.
-          if (this.#failed) throw this.#failed;
+          if (flow.failed) throw flow.failed;
           return;
         } else {
-          await new Promise((resolve) => (this.#wake = resolve));
+          await flow.held(new Promise((resolve) => (flow.wake = resolve)));
+          flow.wake = null;
         }
       }
     } finally {
-      if (!this.#done) {
-        // `break` out of the loop: the generation is not wanted any more.
-        this.cancel();
-      }
-      for (const { resolve } of this.#queue.splice(0)) resolve();
+      // `break` out of the loop: the generation is not wanted any more.
+      if (!flow.done) this.cancel();
+      for (const { resolve } of flow.queue.splice(0)) resolve();
     }
   }
 }

@@ -4,7 +4,8 @@ import { Adapter, adaptHead } from './adapter.js';
 import { findBridge } from './bridge-path.js';
 import { Checkpoint, loadCheckpoint } from './checkpoint.js';
 import { Connection } from './connection.js';
-import { exited, invalid, LeanError } from './errors.js';
+import { integer, only, text } from './check.js';
+import { exited, freed, invalid, LeanError } from './errors.js';
 import { generate, Stream } from './generation.js';
 import { generateMany, streamMany } from './many.js';
 import { camel, json, wireBlocks } from './options.js';
@@ -36,7 +37,10 @@ export class Lean {
   }
 
   /** Starts a bridge. While it has nothing to do it does not keep this process alive. */
-  static async spawn({ bridge, args, env, cwd, onStderr, credit } = {}) {
+  static async spawn(options = {}) {
+    const known = ['bridge', 'args', 'env', 'cwd', 'onStderr', 'credit'];
+    const { bridge, args, env, cwd, onStderr, credit } = only(options, known, 'spawn');
+    if (credit !== undefined) integer(credit, 'spawn: credit', 1);
     const file = findBridge(bridge);
     const process = new BridgeProcess(file, { args, env, cwd, onStderr });
     const connection = new Connection(process, { credit });
@@ -61,9 +65,10 @@ export class Lean {
   }
 
   /** Loads a model file, or `echo`, the model without weights. */
-  async load(path, { backend, threads, context, kv, prefixCacheBytes, onProgress, signal } = {}) {
-    if (typeof path !== 'string') throw invalid('load: the path of a model file is needed');
-    const head = { path, backend, threads, context, progress: Boolean(onProgress) };
+  async load(path, options = {}) {
+    const known = ['backend', 'threads', 'context', 'kv', 'prefixCacheBytes', 'onProgress', 'signal'];
+    const { backend, threads, context, kv, prefixCacheBytes, onProgress, signal } = only(options, known, 'load');
+    const head = { path: text(path, 'load: the path of a model file'), backend, threads, context, progress: Boolean(onProgress) };
     const onEvent = ({ name, head: e }) => (name === 'PROGRESS' ? onProgress?.({ done: e.done, total: e.total }) : undefined);
     const { head: loaded, tail } = await this.#connection.request('LOAD', head, { tail: kv === undefined ? undefined : json({ kv }), signal, onEvent });
     const model = new Model(this.#connection, loaded.model, camel(JSON.parse(decoder.decode(tail))));
@@ -74,6 +79,7 @@ export class Lean {
   /** Ends the bridge; what still runs is cancelled. */
   async close() {
     const patience = setTimeout(() => this.#process.kill(), CLOSE_MS);
+    this.#connection.cancelWaiting();
     try {
       await this.#connection.request('SHUTDOWN', {});
       this.#process.end();
@@ -97,6 +103,7 @@ const forgottenSessions = new FinalizationRegistry(({ connection, session }) => 
 export class Model {
   #connection;
   #model;
+  #unloaded = null;
 
   constructor(connection, model, info) {
     this.#connection = connection;
@@ -108,22 +115,22 @@ export class Model {
 
   /** A value of the type. */
   generate(type, options = {}) {
-    return generate(this.#connection, { model: this.#model }, type, options);
+    return generate(this.#connection, { model: this.#model }, type, options, this);
   }
 
   /** The same, iterated event by event. */
   stream(type, options = {}) {
-    return new Stream(this.#connection, { model: this.#model }, type, options);
+    return new Stream(this.#connection, { model: this.#model }, type, options, this);
   }
 
   /** Several values that continue one checkpoint, or an empty context: a pass over the weights serves all of them. */
   generateMany(branches, options = {}) {
-    return generateMany(this.#connection, { model: this.#model }, branches, options);
+    return generateMany(this.#connection, { model: this.#model }, branches, options, this);
   }
 
   /** The same, each iterated by itself. */
   streamMany(branches, options = {}) {
-    return streamMany(this.#connection, { model: this.#model }, branches, options);
+    return streamMany(this.#connection, { model: this.#model }, branches, options, this);
   }
 
   /** What it has done since it was loaded, and the memory it takes. */
@@ -140,17 +147,19 @@ export class Model {
   }
 
   /** Goes on with the value that a checkpoint was taken in. */
-  resume(checkpoint, options = {}) {
-    return generate(this.#connection, { model: this.#model }, null, { ...options, checkpoint });
+  async resume(checkpoint, options = {}) {
+    if (checkpoint === undefined) throw invalid('resume: the checkpoint of a value in progress is needed');
+    return generate(this.#connection, { model: this.#model }, null, { ...options, checkpoint }, this);
   }
 
   /** A session: a sequence that is appended to and generated from. */
-  async session({ checkpoint, context, signal } = {}) {
+  async session(options = {}) {
+    const { checkpoint, context, signal } = only(options, ['checkpoint', 'context', 'signal'], 'session');
     const given = checkpoint === undefined || checkpoint instanceof Checkpoint;
     const start = given ? checkpoint : await this.restore(checkpoint, { signal });
     const head = { model: this.#model, checkpoint: start?.handleOn(this.#connection) ?? null, context };
     try {
-      const { head: opened } = await this.#connection.request('SESSION_OPEN', head, { signal });
+      const { head: opened } = await this.#connection.request('SESSION_OPEN', head, { signal, owner: [this, start] });
       return new Session(this.#connection, opened);
     } finally {
       if (!given) start.drop().catch(() => {});
@@ -158,8 +167,9 @@ export class Model {
   }
 
   /** A checkpoint from its bytes or from a file, checked against this model. */
-  restore(source, { signal } = {}) {
-    return loadCheckpoint(this.#connection, this.#model, source, { signal });
+  async restore(source, options = {}) {
+    const { signal } = only(options, ['signal'], 'restore');
+    return loadCheckpoint(this.#connection, this.#model, source, { signal, owner: this });
   }
 
   /** A LoRA adapter: a .gguf file, or PEFT's folder. */
@@ -172,7 +182,8 @@ export class Model {
   /** Frees it now instead of when it is collected. */
   async unload() {
     forgottenModels.unregister(this);
-    await this.#connection.request('UNLOAD', { model: this.#model });
+    this.#unloaded ??= freed(this.#connection.request('UNLOAD', { model: this.#model }));
+    await this.#unloaded;
   }
 
   async [asyncDispose]() {
@@ -185,6 +196,7 @@ export class Session {
   #connection;
   #session;
   #tokens;
+  #closed = null;
 
   constructor(connection, { session, tokens }) {
     this.#connection = connection;
@@ -198,9 +210,10 @@ export class Session {
     return this.#tokens;
   }
 
-  async #append(blocks, replace, { signal, onPrefill } = {}) {
+  async #append(blocks, replace, given = {}) {
+    const { signal, onPrefill } = only(given, ['signal', 'onPrefill'], replace ? 'setContext' : 'append');
     const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
-    const options = { tail: json({ blocks: wireBlocks(blocks) }), signal, onEvent };
+    const options = { tail: json({ blocks: wireBlocks(blocks) }), signal, onEvent, owner: this };
     const { head } = await this.#connection.request('SESSION_APPEND', { session: this.#session, replace }, options);
     this.#tokens = head.tokens;
   }
@@ -224,22 +237,22 @@ export class Session {
 
   /** A value of the type, which then is part of the session. */
   generate(type, options = {}) {
-    return generate(this.#connection, { session: this.#session }, type, options);
+    return generate(this.#connection, { session: this.#session }, type, options, this);
   }
 
   /** The same, iterated event by event. */
   stream(type, options = {}) {
-    return new Stream(this.#connection, { session: this.#session }, type, options);
+    return new Stream(this.#connection, { session: this.#session }, type, options, this);
   }
 
   /** Several values that continue the session, which stays as it is: a pass over the weights serves all of them. */
   generateMany(branches, options = {}) {
-    return generateMany(this.#connection, { session: this.#session }, branches, options);
+    return generateMany(this.#connection, { session: this.#session }, branches, options, this);
   }
 
   /** The same, each iterated by itself. */
   streamMany(branches, options = {}) {
-    return streamMany(this.#connection, { session: this.#session }, branches, options);
+    return streamMany(this.#connection, { session: this.#session }, branches, options, this);
   }
 
   async #cut(begin, end, { signal, onPrefill } = {}) {
@@ -260,25 +273,26 @@ export class Session {
 
   /** Goes on with the value that the session's checkpoint was taken in. */
   resume(options = {}) {
-    return generate(this.#connection, { session: this.#session }, null, options);
+    return generate(this.#connection, { session: this.#session }, null, options, this);
   }
 
   /** The state now. */
   async checkpoint() {
-    const { head } = await this.#connection.request('CHECKPOINT_TAKE', { session: this.#session });
+    const { head } = await this.#connection.request('CHECKPOINT_TAKE', { session: this.#session }, { owner: this });
     return new Checkpoint(this.#connection, head);
   }
 
   /** A second session with the same content. */
   async fork() {
-    const { head } = await this.#connection.request('SESSION_FORK', { session: this.#session });
+    const { head } = await this.#connection.request('SESSION_FORK', { session: this.#session }, { owner: this });
     return new Session(this.#connection, head);
   }
 
   /** Frees it now instead of when it is collected. */
   async close() {
     forgottenSessions.unregister(this);
-    await this.#connection.request('SESSION_CLOSE', { session: this.#session });
+    this.#closed ??= freed(this.#connection.request('SESSION_CLOSE', { session: this.#session }));
+    await this.#closed;
   }
 
   async [asyncDispose]() {

@@ -27,7 +27,7 @@ function checked(branches) {
  * @param {import('./connection.js').Connection} connection
  * @param {{ model?: number, session?: number }} on
  */
-export async function streamMany(connection, on, branches, { checkpoint, signal } = {}) {
+export async function streamMany(connection, on, branches, { checkpoint, signal } = {}, owner) {
   checked(branches);
   if (checkpoint !== undefined && on.model === undefined) {
     throw invalid('a session goes on where it is: open one from the checkpoint instead');
@@ -41,15 +41,17 @@ export async function streamMany(connection, on, branches, { checkpoint, signal 
   for (const { type, ...options } of branches) {
     const signals = [options.signal, signal].filter(Boolean);
     const both = signals.length > 1 ? AbortSignal.any(signals) : signals[0];
-    streams.push(new Stream(connection, target, type, { ...options, checkpoint: start, signal: both }, unsent));
+    // All of them now: each waits in the bridge until the last has arrived.
+    const hooks = { now: true, onUnsent: unsent };
+    streams.push(new Stream(connection, target, type, { ...options, checkpoint: start, signal: both }, owner, hooks));
   }
   if (!given) void Promise.allSettled(streams.map((stream) => stream.ended)).then(() => start.drop().catch(() => {}));
   return streams;
 }
 
 /** The results of all branches, in their order. If one fails, the others are cancelled and its error is thrown. */
-export async function generateMany(connection, on, branches, options) {
-  const streams = await streamMany(connection, on, branches, options);
+export async function generateMany(connection, on, branches, options, owner) {
+  const streams = await streamMany(connection, on, branches, options, owner);
   const results = streams.map((stream) => stream.result);
   try {
     return await Promise.all(results);

@@ -1,6 +1,8 @@
 // JavaScript's names and shapes to the wire's.
 
+import { described, finite, only, text } from './check.js';
 import { invalid } from './errors.js';
+import { plain } from './json.js';
 import { Type } from './type.js';
 
 /** The request options, by their names here and on the wire. */
@@ -18,29 +20,32 @@ const OPTIONS = {
 };
 
 /** Options that are not the engine's but this client's. */
-const OWN = new Set(['blocks', 'checkpoint', 'keep', 'signal', 'onToken', 'onPrefill', 'onPartial']);
+const OWN = ['blocks', 'checkpoint', 'keep', 'signal', 'onToken', 'onPrefill', 'onPartial'];
+const KNOWN = [...OWN, ...Object.keys(OPTIONS)];
 
 function wireOptions(given) {
   const options = {};
-  for (const [name, value] of Object.entries(given)) {
-    if (OWN.has(name) || value === undefined) continue;
-    const wire = OPTIONS[name];
-    if (!wire) throw invalid(`unknown option ${name}; known are ${[...OWN, ...Object.keys(OPTIONS)].join(', ')}`);
-    options[wire] = name === 'stop' ? [value].flat() : value;
+  for (const [name, wire] of Object.entries(OPTIONS)) {
+    const value = given[name];
+    if (value === undefined) continue;
+    if (name === 'stop') options[wire] = [value].flat().map((s) => text(s, 'stop'));
+    else if (name === 'partials') options[wire] = Boolean(value);
+    else options[wire] = finite(value, name);
   }
   if (options.seed !== undefined && !Number.isSafeInteger(options.seed)) throw invalid('seed: a safe integer is needed');
   return options;
 }
 
 /** One block, or text in place of one, in its wire form. */
-function wireBlock(block) {
-  if (typeof block === 'string') return { text: block };
-  if (Array.isArray(block?.chat)) {
-    const { chat: messages, ...rest } = block;
-    return { chat: { messages, ...rest } };
-  }
-  if (ArrayBuffer.isView(block?.tokens)) return { tokens: Array.from(block.tokens) };
-  return block;
+function wireBlock(block, i) {
+  const at = `blocks/${i}`;
+  if (typeof block === 'string') return { text: text(block, at) };
+  if (typeof block !== 'object' || block === null) throw invalid(`${at}: a block is a string or an object, not ${described(block)}`);
+  if (ArrayBuffer.isView(block.tokens)) return { tokens: plain(Array.from(block.tokens), `${at}/tokens`) };
+  const wire = plain(block, at, { absent: true });
+  if (!Array.isArray(wire.chat)) return wire;
+  const { chat: messages, ...rest } = wire;
+  return { chat: { messages, ...rest } };
 }
 
 /** Blocks in their wire form. */
@@ -54,8 +59,9 @@ export const json = (document) => encoder.encode(JSON.stringify(document));
 /** The tail of a GENERATE; without a type the value that the checkpoint was taken in goes on. */
 export function generateTail(type, given) {
   if (type !== null && !(type instanceof Type)) {
-    throw invalid('generate: the first argument is a type, such as type({ id: "number" }) or type.text()');
+    throw invalid('generate: the first argument is a type, such as type({ id: "number" }), type.schema(schema) or type.text()');
   }
+  only(given, KNOWN, 'generate');
   return json({ blocks: wireBlocks(given.blocks), type, options: wireOptions(given) });
 }
 

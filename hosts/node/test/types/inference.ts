@@ -1,5 +1,5 @@
 // Compiled, never run: what `type({...})` infers.
-import { type, Value, Model } from '../../index.js';
+import { type, StandardSchema, Value, Model } from '../../index.js';
 
 type Equal<A, B> = (<X>() => X extends A ? 1 : 2) extends <X>() => X extends B ? 1 : 2 ? true : false;
 function is<A, B>(_: Equal<A, B>) {}
@@ -35,6 +35,27 @@ is<Value<{ 'a\\?': 'string'; '+': 'reject'; n: 3; z: null }>, { 'a?': string; n:
 is<Value<{ '[string]': 'number' }>, { [key: string]: number }>(true);
 is<Value<'string & /^a/'>, unknown>(true);
 is<Value<'something.else'>, unknown>(true);
+
+// A pattern and another type as parts.
+const order = type({ code: /^[A-Z]{3}$/, user, 'notes?': ['string', 'number'] });
+is<typeof order.infer, { code: string; user: typeof user.infer; notes?: [string, number] }>(true);
+
+is<ReturnType<typeof type.choice<'a' | 'b'>>['infer'], 'a' | 'b'>(true);
+const listed = type.choice(['a', 'b']);
+is<typeof listed.infer, 'a' | 'b'>(true);
+
+declare const foreign: StandardSchema<{ id: number }> & { parse(x: unknown): { id: string } };
+const standard = type.schema(foreign);
+is<typeof standard.infer, { id: number }>(true);
+const schema = type.schema<{ id: number }>({ type: 'object' }, { toJsonSchema: (s) => s });
+is<typeof schema.infer, { id: number }>(true);
+const unknown = type.schema({ type: 'object' });
+is<typeof unknown.infer, unknown>(true);
+
+// @ts-expect-error there is no such option
+type.text({ max: 3 });
+// @ts-expect-error a choice is of strings
+type.choice(1);
 
 export async function results(model: Model) {
   const { value } = await model.generate(user, { blocks: ['Invent a user.', { json: { x: 1 } }] });
