@@ -204,11 +204,9 @@ fn an_adapter_of_another_model_or_an_impossible_scale_is_refused() {
         assert!(matches!(s.set_adapters(&[(adapter.clone(), scale)]), Err(Error::InvalidArgument { .. })));
     }
     assert!(s.adapters().is_empty());
-    // Made for another family or other sizes.
-    for path in ["qwen2-all-r4.gguf", "qwen2-all-r4"] {
-        let error = model.load_adapter(adapters().join(path)).unwrap_err();
-        assert!(matches!(error, Error::UnsupportedModel { .. } | Error::BadModel { .. }), "{error}");
-    }
+    // Made for another family, as the file itself says; PEFT's do not say it, and these sizes are the same.
+    let error = model.load_adapter(adapters().join("qwen2-all-r4.gguf")).unwrap_err();
+    assert!(matches!(error, Error::UnsupportedModel { .. } | Error::BadModel { .. }), "{error}");
     assert!(matches!(model.load_adapter(adapters().join("none")), Err(Error::Io { .. })));
     assert!(matches!(model.load_adapter(adapters().join("none.gguf")), Err(Error::ModelIo { .. })));
 }
