@@ -70,8 +70,23 @@
 /// Accept GPU adapters that are software.
 #define LEAN_LOAD_SOFTWARE_GPU 4
 
+/// Keys and values as they were computed.
+#define LEAN_KV_F32 0
+
+/// The upper 24 bits of each; within the same gate as `LEAN_KV_F32`.
+#define LEAN_KV_F24 1
+
+/// Half precision.
+#define LEAN_KV_F16 2
+
+/// Bytes with a scale for each block of 32.
+#define LEAN_KV_Q8_0 3
+
 /// After a failure or a cancellation keep what was generated, instead of the session as it was before.
 #define LEAN_GENERATE_KEEP_PARTIAL 1
+
+/// Report the value so far with `LEAN_EVENT_PARTIAL` (streams of JSON types).
+#define LEAN_GENERATE_PARTIALS 2
 
 /// Events of progress through the context.
 #define LEAN_EVENTS_PREFILL 1
@@ -81,6 +96,9 @@
 
 /// Events that carry text.
 #define LEAN_EVENTS_TEXT 4
+
+/// Events of the value so far.
+#define LEAN_EVENTS_PARTIAL 8
 
 /// All events, those of newer libraries included.
 #define LEAN_EVENTS_ALL 4294967295
@@ -151,6 +169,13 @@
 /// `text` became final without a further token. Only at the end.
 #define LEAN_EVENT_TEXT 3
 
+/// The value so far, if `LEAN_GENERATE_PARTIALS` asked for it: `text` is JSON that parses, of which the first
+/// `done` bytes are final, and `path` the JSON pointer of the innermost value that is being written.
+#define LEAN_EVENT_PARTIAL 4
+
+/// A loaded LoRA adapter of one model: immutable, usable from many threads at once.
+typedef struct lean_adapter lean_adapter;
+
 /// Bytes or text that a call returned. Immutable.
 typedef struct lean_bytes lean_bytes;
 
@@ -188,6 +213,24 @@ typedef struct lean_type lean_type;
 /// What a function answers: `LEAN_OK`, one of the two other answers that are no errors (`LEAN_PENDING`,
 /// `LEAN_END`), or the code of an error, 100 or more.
 typedef int32_t lean_status;
+
+/// Called in the calling thread with work done and work in total (bytes while loading, tokens in a context).
+/// Returning false cancels. It must not throw, unwind, longjmp, or use a handle of the call it reports on.
+typedef bool (*lean_progress_fn)(void *user, uint64_t done, uint64_t total);
+
+/// How to run a context.
+typedef struct lean_prefill_options {
+  /// `sizeof` of this struct.
+  uint32_t struct_size;
+  /// Must be 0.
+  uint32_t reserved;
+  /// Progress, or NULL (default).
+  lean_progress_fn progress;
+  /// Passed to `progress`.
+  void *progress_user;
+  /// Cancels; the session is then as it was before. NULL (default) for none.
+  const struct lean_cancel *cancel;
+} lean_prefill_options;
 
 /// Receives a message: user data, level, text (NUL-terminated, borrowed for the call), length. Called from
 /// any thread that is inside the library, or from its own. It must not throw, unwind or longjmp.
@@ -234,10 +277,6 @@ typedef struct lean_generate_options {
   uint32_t reserved;
 } lean_generate_options;
 
-/// Called in the calling thread with work done and work in total (bytes while loading, tokens in a context).
-/// Returning false cancels. It must not throw, unwind, longjmp, or use a handle of the call it reports on.
-typedef bool (*lean_progress_fn)(void *user, uint64_t done, uint64_t total);
-
 /// How to load a model.
 typedef struct lean_load_options {
   /// `sizeof` of this struct.
@@ -261,6 +300,10 @@ typedef struct lean_load_options {
   /// Bytes of state that the model keeps of earlier contexts, so that one that begins alike is not computed
   /// again from its beginning; `LEAN_NONE` (default) is a few hundred MB, 0 turns it off.
   uint64_t prefix_cache_bytes;
+  /// `LEAN_KV_*`: how keys and values are stored. Default f32; others on the CPU only.
+  uint32_t kv;
+  /// 0.
+  uint32_t reserved;
 } lean_load_options;
 
 /// How to open or restore a session.
@@ -273,20 +316,6 @@ typedef struct lean_session_options {
   /// checkpoint's. Memory is taken as it fills.
   uint64_t context;
 } lean_session_options;
-
-/// How to run a context.
-typedef struct lean_prefill_options {
-  /// `sizeof` of this struct.
-  uint32_t struct_size;
-  /// Must be 0.
-  uint32_t reserved;
-  /// Progress, or NULL (default).
-  lean_progress_fn progress;
-  /// Passed to `progress`.
-  void *progress_user;
-  /// Cancels; the session is then as it was before. NULL (default) for none.
-  const struct lean_cancel *cancel;
-} lean_prefill_options;
 
 /// How to continue a value.
 typedef struct lean_resume_options {
@@ -374,6 +403,10 @@ typedef struct lean_event {
   uint32_t token;
   /// 1 if the type left no choice about the token.
   uint32_t forced;
+  /// JSON pointer, NUL-terminated, or NULL. Borrowed until the next call on the stream.
+  const char *path;
+  /// Its length.
+  size_t path_length;
 } lean_event;
 
 /// Done.
@@ -449,6 +482,34 @@ typedef struct lean_event {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/// Reads an adapter for a model: a .gguf file as llama.cpp writes them, or PEFT's folder with adapter_config.json
+/// and adapter_model.safetensors. Free `adapter` with `lean_adapter_free`; sessions that use it keep it alive, and
+/// while it is alive, checkpoints that were made with it can be restored.
+lean_status lean_adapter_load(const struct lean_model *model,
+                              const char *path,
+                              size_t path_length,
+                              struct lean_adapter **adapter,
+                              struct lean_error **error);
+
+/// What the adapter says about itself: a JSON object with name, format, matrices, ranks, bytes, fingerprint.
+/// NUL-terminated; `length` may be NULL. Borrowed until the adapter is freed.
+lean_status lean_adapter_info(const struct lean_adapter *adapter,
+                              const char **json,
+                              size_t *length,
+                              struct lean_error **error);
+
+/// Makes the session run with these adapters, each multiplied with its scale (NULL is 1 for all), and with no
+/// others; none at all with `count` 0. Its tokens are run again. `options` may be NULL.
+lean_status lean_session_set_adapters(struct lean_session *session,
+                                      const struct lean_adapter *const *adapters,
+                                      const float *scales,
+                                      size_t count,
+                                      const struct lean_prefill_options *options,
+                                      struct lean_error **error);
+
+/// Frees the adapter. NULL does nothing. Sessions that use it keep it alive.
+void lean_adapter_free(struct lean_adapter *adapter);
 
 /// Where the bytes are, and how many. Borrowed until `bytes` is freed. Text is followed by a NUL byte that
 /// the length does not count; a checkpoint is not.
