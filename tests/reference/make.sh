@@ -30,6 +30,7 @@ else
   if [ ${#check[@]} = 0 ]; then
     "$python" "$here/quant_vectors.py"
     "$python" "$here/tokenizer_goldens.py" "$model"
+    "$python" -W ignore "$here/make_hf.py"
   fi
   run "$model" --out "$root/tests/fixtures/models/SmolLM2-135M-Instruct.Q4_1.given.json"
 fi
