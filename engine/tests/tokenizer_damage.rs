@@ -148,7 +148,12 @@ fn every_damage_of_pieces_is_named() {
         ("token_type", Some(Value::Ints(vec![2, 3, 6, 1, 1, 1, 1, 1, 6])), 201, "not a byte"),
         ("unknown_token_id", Some(Value::Uint(9)), 201, "9 is not the id"),
         ("add_space_prefix", Some(Value::Uint(1)), 201, "not a boolean"),
-        ("tokens", Some(strings(&["0", "1", "2", "3", "4", "5", "6", &"a".repeat(513), "<0x0A>"])), 202, "513 characters"),
+        (
+            "tokens",
+            Some(strings(&["0", "1", "2", "3", "4", "5", "6", &"a".repeat(513), "<0x0A>"])),
+            202,
+            "513 characters",
+        ),
     ] {
         let mut metadata = pieces();
         let name = format!("tokenizer.ggml.{key}");
@@ -156,7 +161,8 @@ fn every_damage_of_pieces_is_named() {
             Some(value) => metadata.pairs.insert(name, value),
             None => metadata.pairs.shift_remove(&name),
         };
-        let error = Tokenizer::from_gguf(&metadata).err().unwrap_or_else(|| panic!("{key} = {value:?} was taken"));
+        let error =
+            Tokenizer::from_gguf(&metadata).err().unwrap_or_else(|| panic!("{key} = {value:?} was taken"));
         assert_eq!(error.code(), code, "{key}: {error}");
         assert!(error.to_string().contains(words), "{key} = {value:?}: {error}");
     }
@@ -225,8 +231,19 @@ fn json_that_is_not_byte_level_bpe_is_refused_by_name() {
         ),
         (file(r#"{"type": "BPE", "vocab": {"a": 0}, "unk_token": "a"}"#, byte_level), 202, "unk_token"),
         (file(pieces, ""), 202, "normalizer"),
-        (file(pieces, r#", "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "_"}"#), 202, "normalizer"),
-        (file(pieces, &format!(r#"{spaces}, "pre_tokenizer": {{"type": "Metaspace"}}"#)), 202, "pre_tokenizer"),
+        (
+            file(
+                pieces,
+                r#", "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "_"}"#,
+            ),
+            202,
+            "normalizer",
+        ),
+        (
+            file(pieces, &format!(r#"{spaces}, "pre_tokenizer": {{"type": "Metaspace"}}"#)),
+            202,
+            "pre_tokenizer",
+        ),
         (file(&pieces.replace("[]", r#"["a b"]"#), spaces), 201, "no token is \"b\""),
         (file(&pieces.replace("[]", r#"["a"]"#), spaces), 201, "merge 0"),
         (file(&pieces.replace("true", r#"true, "ignore_merges": true"#), spaces), 202, "ignore_merges"),

@@ -131,7 +131,10 @@ fn sentencepiece_from_both_kinds_of_file() {
     assert_eq!((from_json.bos(), from_json.add_bos()), (Some(2), true));
     assert_eq!((from_gguf.bos(), from_gguf.add_bos()), (Some(2), true));
     let names = |t: &Tokenizer| t.eos_ids().iter().map(|&id| t.decode(&[id], true)).collect::<Vec<_>>();
-    assert_eq!((names(&from_gguf), names(&from_json)), (vec!["<eos>".into(), "<end_of_turn>".into()], vec!["<end_of_turn>".to_string()]));
+    assert_eq!(
+        (names(&from_gguf), names(&from_json)),
+        (vec!["<eos>".into(), "<end_of_turn>".into()], vec!["<end_of_turn>".to_string()])
+    );
 }
 
 /// `LEAN_TOKENIZER_CHECK=MODEL.gguf:GOLDENS.json`, made by `tests/reference/tokenizer_goldens.py --of MODEL.gguf GOLDENS.json`.

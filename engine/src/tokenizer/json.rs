@@ -56,7 +56,7 @@ pub(super) struct Model {
     #[serde(default)]
     byte_fallback: bool,
     #[serde(default)]
-    ignore_merges: bool,
+    pub(super) ignore_merges: bool,
     #[serde(default)]
     pub(super) vocab: Entries,
     #[serde(default)]
@@ -181,7 +181,10 @@ pub(super) fn not_two(merge: usize) -> Error {
 
 fn check_model(model: &Model) -> Result<()> {
     let unsupported = |what: &str| {
-        Err(Error::unsupported(format!("tokenizer.json: model.{what}"), "only byte-level BPE and SentencePiece's are supported"))
+        Err(Error::unsupported(
+            format!("tokenizer.json: model.{what}"),
+            "only byte-level BPE and SentencePiece's are supported",
+        ))
     };
     let set = |text: &Option<String>| text.as_ref().is_some_and(|t| !t.is_empty());
     match model {

@@ -68,7 +68,8 @@ fn spaces(file: &File) -> Result<Spaces> {
         [one] if replaces(one) => Spaces { prefix: false },
         [one, two] if prepends(one) && replaces(two) => Spaces { prefix: true },
         _ => {
-            let reason = "with byte_fallback, only Replace of \" \" by \"▁\", after Prepend or not, is supported";
+            let reason =
+                "with byte_fallback, only Replace of \" \" by \"▁\", after Prepend or not, is supported";
             return Err(Error::unsupported("tokenizer.json: normalizer", reason));
         }
     };
