@@ -18,6 +18,7 @@ for model in "$@"; do [ -f "$model" ] || { echo "no such file: $model"; exit 2; 
 
 lean=${LEAN_BIN:-$root/target/release/lean}
 [ -n "${LEAN_BIN:-}" ] || (cd "$root" && cargo build --release -p lean-cli)
+version="$("$lean" --version), $([ -n "${LEAN_BIN:-}" ] && basename "$lean" || git -C "$root" describe --always --dirty 2>/dev/null)"
 mkdir -p "$root/.cache/verify" "$root/docs/runs"
 
 make_fixture() {
@@ -39,7 +40,7 @@ for model in "$@"; do
   {
     echo "model      $(basename "$model"), $(stat -c %s "$model") bytes, sha256 $digest"
     echo "date       $(date -u +%F)"
-    echo "lean       $(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown), $("$lean" --version)"
+    echo "lean       $version"
     echo "processor $(sed -n 's/^model name[^:]*://p' /proc/cpuinfo | head -n 1)"
     python3 -c 'import json, sys; print("reference ", json.load(open(sys.argv[1]))["reference"])' "$fixture"
     echo "command    lean verify --model $stem.gguf --fixture $stem.json"
