@@ -132,6 +132,17 @@ fn small_models_on_portable_code() {
     small_models(true);
 }
 
+/// `LEAN_VERIFY_FIXTURE=MODEL.gguf:FIXTURE.json`, for files too large to be fetched.
+#[test]
+fn a_given_model() {
+    let Ok(pair) = std::env::var("LEAN_VERIFY_FIXTURE") else {
+        println!("skipped: LEAN_VERIFY_FIXTURE=MODEL.gguf:FIXTURE.json is not set");
+        return;
+    };
+    let (model, fixture) = pair.split_once(':').expect("MODEL.gguf:FIXTURE.json");
+    assert!(check_all(Path::new(fixture), Path::new(model), false) > 0);
+}
+
 #[test]
 fn the_real_model() {
     let dir =

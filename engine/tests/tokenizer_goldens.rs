@@ -43,6 +43,23 @@ fn as_gguf(file: &Json, pre: &str) -> Metadata {
     metadata
 }
 
+/// The metadata of a GGUF of SentencePiece's kind, whose tokens, types and scores stand beside the goldens.
+fn pieces_as_gguf(goldens: &Json) -> Metadata {
+    let list = |key: &str| goldens[key].as_array().unwrap();
+    let mut metadata = Metadata::default();
+    let mut set = |key: &str, value| metadata.pairs.insert(format!("tokenizer.ggml.{key}"), value);
+    set("model", Value::String("llama".into()));
+    set("pre", Value::String("default".into()));
+    set("tokens", Value::Strings(list("tokens").iter().map(|t| t.as_str().unwrap().into()).collect()));
+    set("token_type", Value::Ints(list("types").iter().map(|t| t.as_i64().unwrap()).collect()));
+    set("scores", Value::Floats(list("scores").iter().map(|s| s.as_f64().unwrap() as f32).collect()));
+    set("bos_token_id", Value::Uint(2));
+    set("eos_token_id", Value::Uint(1));
+    set("unknown_token_id", Value::Uint(3));
+    set("add_space_prefix", Value::Bool(false));
+    metadata
+}
+
 /// Says which cases differ.
 fn check(tokenizer: &Tokenizer, goldens: &Json, what: &str) {
     let cases = goldens["cases"].as_array().unwrap();
@@ -63,6 +80,11 @@ fn check(tokenizer: &Tokenizer, goldens: &Json, what: &str) {
             println!("  plain  {:?}\n  expect {:?}", show(&plain), show(&ids("plain")));
             println!("  decoded {decoded:?}\n  expect  {}", case["decoded"]);
         }
+    }
+    for case in goldens["decodings"].as_array().unwrap() {
+        let ids: Vec<u32> = serde_json::from_value(case["ids"].clone()).unwrap();
+        assert_eq!(tokenizer.decode(&ids, true), case["kept"].as_str().unwrap(), "{what}: {ids:?}");
+        assert_eq!(tokenizer.decode(&ids, false), case["left_out"].as_str().unwrap(), "{what}: {ids:?}");
     }
     assert_eq!(wrong, 0, "{what}: {wrong} of {} texts differ", cases.len());
 }
@@ -93,6 +115,40 @@ fn every_family_from_both_kinds_of_file() {
         let ends: Vec<_> = from_json.eos_ids().iter().map(|&id| from_json.decode(&[id], true)).collect();
         assert_eq!(ends, ["<|endoftext|>", "<|im_end|>"]);
     }
+}
+
+#[test]
+fn sentencepiece_from_both_kinds_of_file() {
+    let goldens: Json = serde_json::from_slice(&fixture("gemma.json")).unwrap();
+    let from_json = Tokenizer::from_json(&fixture("gemma.tokenizer.json")).unwrap();
+    let from_gguf = Tokenizer::from_gguf(&pieces_as_gguf(&goldens)).unwrap();
+    check(&from_json, &goldens, "gemma");
+    check(&from_gguf, &goldens, "gemma as GGUF");
+    for id in 0..from_json.vocab_size() as u32 + 2 {
+        assert_eq!(from_json.bytes(id), from_gguf.bytes(id));
+        assert_eq!(from_json.is_control(id), from_gguf.is_control(id));
+    }
+    assert_eq!((from_json.bos(), from_json.add_bos()), (Some(2), true));
+    assert_eq!((from_gguf.bos(), from_gguf.add_bos()), (Some(2), true));
+    let names = |t: &Tokenizer| t.eos_ids().iter().map(|&id| t.decode(&[id], true)).collect::<Vec<_>>();
+    assert_eq!(
+        (names(&from_gguf), names(&from_json)),
+        (vec!["<eos>".into(), "<end_of_turn>".into()], vec!["<end_of_turn>".to_string()])
+    );
+}
+
+/// `LEAN_TOKENIZER_CHECK=MODEL.gguf:GOLDENS.json`, made by `tests/reference/tokenizer_goldens.py --of MODEL.gguf GOLDENS.json`.
+#[test]
+fn the_vocabulary_of_a_given_file() {
+    let Some(pair) = std::env::var_os("LEAN_TOKENIZER_CHECK") else {
+        println!("skipped: LEAN_TOKENIZER_CHECK=MODEL.gguf:GOLDENS.json is not set");
+        return;
+    };
+    let (model, goldens) = pair.to_str().unwrap().split_once(':').expect("MODEL.gguf:GOLDENS.json");
+    let start = std::time::Instant::now();
+    let tokenizer = Tokenizer::from_gguf(&Gguf::open(Path::new(model), false).unwrap().metadata).unwrap();
+    println!("{model}: loaded in {:?}", start.elapsed());
+    check(&tokenizer, &serde_json::from_slice(&std::fs::read(goldens).unwrap()).unwrap(), model);
 }
 
 #[test]

@@ -104,6 +104,15 @@ impl ModelPlan {
         Ok(Self::of(gguf, &crate::model::plan(gguf)?))
     }
 
+    /// Estimate of the memory that one session with `context` tokens takes on the CPU: the weights, its state in whole
+    /// pages, and a row of logits. Scratch space of a pass comes on top, a few MB for models of up to 3 B parameters.
+    pub fn memory_bytes(&self, context: usize) -> u64 {
+        let page = crate::backend::PAGE_TOKENS as u64;
+        let tokens = (context as u64).div_ceil(page).saturating_mul(page);
+        let state = tokens.saturating_mul(self.state_bytes_per_token);
+        self.weight_bytes.saturating_add(state).saturating_add(self.vocab_size as u64 * 4)
+    }
+
     fn of(gguf: &Gguf, plan: &Plan) -> Self {
         let shape = StateShape::new(plan);
         ModelPlan {

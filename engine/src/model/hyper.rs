@@ -149,6 +149,11 @@ impl<'a> Hyper<'a> {
         if self.metadata.opt_bool(&self.key("attention.causal"))? == Some(false) {
             return Err(self.unsupported("attention.causal", "only causal attention is supported"));
         }
+        // Converters write it for models that were made to embed texts.
+        if self.metadata.opt_u32(&self.key("pooling_type"))?.unwrap_or(0) > 0 {
+            let reason = "a model for embeddings; only models that generate text are supported";
+            return Err(self.unsupported("pooling_type", reason));
+        }
         Ok(())
     }
 

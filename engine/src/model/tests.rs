@@ -300,6 +300,7 @@ fn what_cannot_run_is_refused_by_name() {
         (|w| w.zeros("blk.0.attn_mystery.weight", &[8]), &["blk.0.attn_mystery.weight", "no place for it"]),
         (|w| w.zeros("blk.1.attn_norm.weight", &[8]), &["blk.1.attn_norm.weight", "no place for it"]),
         (|w| w.uint("llama.expert_count", 8), &["llama.expert_count", "mixtures"]),
+        (|w| w.uint("llama.pooling_type", 3), &["architecture llama", "llama.pooling_type", "embeddings"]),
         (|w| w.uint("llama.attention.sliding_window", 16), &["llama.attention.sliding_window"]),
         (|w| w.uint("llama.attention.value_length", 8), &["llama.attention.value_length"]),
         (|w| w.str("llama.rope.scaling.type", "yarn"), &["llama.rope.scaling.type", "yarn"]),

@@ -1,8 +1,9 @@
-//! Byte-pair encoding on raw bytes.
+//! Byte-pair encoding, on raw bytes or on characters.
 //!
 //! Gives the ids of Hugging Face's `tokenizers` (`models::BPE` without dropout and unknown token): the pair of
 //! lowest rank merges first, the leftmost of equals; bytes that the vocabulary lacks are dropped.
 
+use super::sentencepiece::Chars;
 use super::vocab::{ByteIndex, Kind, Vocab};
 use crate::error::{Error, Result};
 use std::cmp::Reverse;
@@ -12,11 +13,19 @@ const NONE: u32 = u32::MAX;
 
 /// What two neighbours become.
 #[derive(Debug, Clone, Copy)]
-struct Merge {
-    left: u32,
-    right: u32,
-    rank: u32,
-    into: u32,
+pub(super) struct Merge {
+    pub(super) left: u32,
+    pub(super) right: u32,
+    pub(super) rank: u32,
+    pub(super) into: u32,
+}
+
+/// What the first symbols of a word are.
+pub(super) enum Alphabet {
+    /// Bytes: the token of each, or `NONE`. A word is what it stands for.
+    Bytes([u32; 256]),
+    /// Characters, with bytes for those that have no token.
+    Chars(Chars),
 }
 
 /// Merges, sorted by (left, right), and how bytes become the first symbols.
@@ -24,8 +33,7 @@ pub(super) struct Bpe {
     merges: Vec<Merge>,
     /// `merges[first[l]..first[l + 1]]` are those whose left side is token l.
     first: Vec<u32>,
-    /// Token of each single byte; `NONE` if there is none.
-    byte_ids: [u32; 256],
+    alphabet: Alphabet,
     /// Whole words are looked up before merging (`ignore_merges`): the index to do so.
     whole_words: Option<ByteIndex>,
 }
@@ -98,22 +106,13 @@ impl<'v> BpeBuilder<'v> {
     }
 
     /// `ignore_merges`: a word that is a token as a whole is that token, whatever the merges would make of it.
-    pub(super) fn build(mut self, ignore_merges: bool) -> Result<Bpe> {
-        // Of equal pairs the last one counts, as in the reference.
-        self.merges.sort_unstable_by_key(|m| (m.left, m.right, Reverse(m.rank)));
-        self.merges.dedup_by_key(|m| (m.left, m.right));
-        let mut first = crate::error::try_zeroed::<u32>(self.vocab.len() + 1, "merges")?;
-        for m in &self.merges {
-            first[m.left as usize + 1] += 1;
-        }
-        for i in 1..first.len() {
-            first[i] += first[i - 1];
-        }
+    pub(super) fn build(self, ignore_merges: bool) -> Result<Bpe> {
         let mut byte_ids = [NONE; 256];
         for (byte, id) in (0..=255u8).zip(&mut byte_ids) {
             *id = self.index.get(self.vocab, &[byte]).unwrap_or(NONE);
         }
-        Ok(Bpe { merges: self.merges, first, byte_ids, whole_words: ignore_merges.then_some(self.index) })
+        let whole_words = ignore_merges.then_some(self.index);
+        Bpe::new(self.merges, self.vocab.len(), Alphabet::Bytes(byte_ids), whole_words)
     }
 }
 
@@ -126,6 +125,26 @@ struct Symbol {
 }
 
 impl Bpe {
+    /// From merges in any order, between ids below `tokens`.
+    pub(super) fn new(
+        mut merges: Vec<Merge>,
+        tokens: usize,
+        alphabet: Alphabet,
+        whole_words: Option<ByteIndex>,
+    ) -> Result<Bpe> {
+        // Of equal pairs the last one counts, as in the reference.
+        merges.sort_unstable_by_key(|m| (m.left, m.right, Reverse(m.rank)));
+        merges.dedup_by_key(|m| (m.left, m.right));
+        let mut first = crate::error::try_zeroed::<u32>(tokens + 1, "merges")?;
+        for m in &merges {
+            first[m.left as usize + 1] += 1;
+        }
+        for i in 1..first.len() {
+            first[i] += first[i - 1];
+        }
+        Ok(Bpe { merges, first, alphabet, whole_words })
+    }
+
     fn find(&self, left: u32, right: u32) -> Option<(u32, u32)> {
         let range = self.first[left as usize] as usize..self.first[left as usize + 1] as usize;
         let merges = &self.merges[range];
@@ -140,12 +159,16 @@ impl Bpe {
             return;
         }
         let mut symbols: Vec<Symbol> = Vec::with_capacity(word.len());
-        for &byte in word {
-            let id = self.byte_ids[usize::from(byte)];
-            if id != NONE {
-                let at = symbols.len() as u32;
-                symbols.push(Symbol { id, prev: at.wrapping_sub(1), next: at + 1 });
+        let push = |id: u32| {
+            let at = symbols.len() as u32;
+            symbols.push(Symbol { id, prev: at.wrapping_sub(1), next: at + 1 });
+        };
+        match &self.alphabet {
+            Alphabet::Bytes(ids) => {
+                word.iter().map(|&byte| ids[usize::from(byte)]).filter(|&id| id != NONE).for_each(push);
             }
+            // Words are cut from text, so this copies nothing.
+            Alphabet::Chars(chars) => chars.symbols(&String::from_utf8_lossy(word), push),
         }
         let Some(last) = symbols.last_mut() else { return };
         last.next = NONE;

@@ -1,9 +1,10 @@
 //! A tokenizer from GGUF metadata alone.
 
 use super::added::{Added, AddedToken};
-use super::bpe::BpeBuilder;
+use super::bpe::{Alphabet, Bpe, BpeBuilder};
 use super::bytelevel::unspell;
-use super::pretokenize::Family;
+use super::pretokenize::{Family, Words};
+use super::sentencepiece::{self, Chars, Spaces, SPACE};
 use super::vocab::{Kind, Vocab};
 use super::{Parts, Tokenizer};
 use crate::error::{Error, Result};
@@ -12,6 +13,8 @@ use crate::gguf::{Metadata, Value};
 const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const MERGES: &str = "tokenizer.ggml.merges";
+const SCORES: &str = "tokenizer.ggml.scores";
+const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 
 /// Ids that end a generation whenever the file names them.
 const END_IDS: &[&str] =
@@ -25,22 +28,67 @@ const STRUCTURE_IDS: &[&str] = &[
     "tokenizer.ggml.padding_token_id",
 ];
 
+/// How text becomes ids, in either kind of tokenizer.
+struct Cutting {
+    vocab: Vocab,
+    bpe: Bpe,
+    words: Words,
+    /// Whether BOS starts a context when the file does not say.
+    add_bos: bool,
+}
+
 pub(super) fn tokenizer(metadata: &Metadata) -> Result<Tokenizer> {
-    let get = |key: &str| metadata.pairs.get(key);
     let model = string(metadata, "tokenizer.ggml.model")?
         .ok_or_else(|| Error::bad_model("tokenizer.ggml.model", "the file has no tokenizer"))?;
-    if model != "gpt2" {
-        let reason = format!("tokenizers of kind {model:?} are not supported; byte-level BPE (\"gpt2\") is");
-        return Err(Error::unsupported("tokenizer.ggml.model", reason));
-    }
-    let family = Family::named(string(metadata, "tokenizer.ggml.pre")?.unwrap_or("default"))?;
-    let tokens = match get(TOKENS) {
+    let cutting = match model {
+        "gpt2" => byte_level,
+        "llama" => pieces,
+        _ => {
+            let known = "byte-level BPE (\"gpt2\") and SentencePiece's (\"llama\") are";
+            let reason = format!("tokenizers of kind {model:?} are not supported; {known}");
+            return Err(Error::unsupported("tokenizer.ggml.model", reason));
+        }
+    };
+    let tokens = match metadata.pairs.get(TOKENS) {
         Some(Value::Strings(tokens)) => tokens,
         _ => return Err(Error::bad_model(TOKENS, "is not an array of strings")),
     };
-    let vocab = vocabulary(metadata, tokens)?;
+    let Cutting { vocab, bpe, words, add_bos } = cutting(metadata, tokens)?;
+    let added: Vec<AddedToken> = (0..vocab.len() as u32)
+        .filter(|&id| matches!(vocab.kind(id), Some(Kind::Control | Kind::UserDefined)))
+        .map(|id| AddedToken {
+            id,
+            content: content(&tokens[id as usize], &words),
+            control: vocab.kind(id) == Some(Kind::Control),
+            ..Default::default()
+        })
+        .collect();
+    let end_ids = END_IDS.iter().filter_map(|key| token_id(metadata, key, &vocab).transpose());
+    Tokenizer::from_parts(Parts {
+        words,
+        added: Added::new(&added)?,
+        bos: token_id(metadata, "tokenizer.ggml.bos_token_id", &vocab)?,
+        add_bos: boolean(metadata, "tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos),
+        end_ids: end_ids.collect::<Result<_>>()?,
+        vocab,
+        bpe,
+    })
+}
 
-    let merges = match get(MERGES) {
+/// What an added token is found by. Converters write runs of `▁` as spaces; the reference does not cut text at those,
+/// merges lead to them.
+fn content(token: &str, words: &Words) -> String {
+    match words.spaces {
+        Some(_) if token.bytes().all(|b| b == b' ') => SPACE.to_string().repeat(token.len()),
+        _ => token.to_owned(),
+    }
+}
+
+/// Byte-level BPE, with the merges in the file.
+fn byte_level(metadata: &Metadata, tokens: &[String]) -> Result<Cutting> {
+    let family = Family::named(string(metadata, "tokenizer.ggml.pre")?.unwrap_or("default"))?;
+    let vocab = vocabulary(metadata, tokens, Vocab::push_spelled)?;
+    let merges = match metadata.pairs.get(MERGES) {
         Some(Value::Strings(merges)) => merges.as_slice(),
         Some(_) => return Err(Error::bad_model(MERGES, "is not an array of strings")),
         None => &[],
@@ -58,29 +106,34 @@ pub(super) fn tokenizer(metadata: &Metadata) -> Result<Tokenizer> {
         bpe.merge(i, &left, &right)?;
     }
     let bpe = bpe.build(family.ignore_merges)?;
-
-    let added: Vec<AddedToken> = (0..vocab.len() as u32)
-        .filter(|&id| matches!(vocab.kind(id), Some(Kind::Control | Kind::UserDefined)))
-        .map(|id| AddedToken {
-            id,
-            content: tokens[id as usize].clone(),
-            control: vocab.kind(id) == Some(Kind::Control),
-            ..Default::default()
-        })
-        .collect();
-    let end_ids = END_IDS.iter().filter_map(|key| token_id(metadata, key, &vocab).transpose());
-    Tokenizer::from_parts(Parts {
-        words: family.words()?,
-        added: Added::new(&added)?,
-        bos: token_id(metadata, "tokenizer.ggml.bos_token_id", &vocab)?,
-        add_bos: boolean(metadata, "tokenizer.ggml.add_bos_token")?.unwrap_or(family.add_bos),
-        end_ids: end_ids.collect::<Result<_>>()?,
-        vocab,
-        bpe,
-    })
+    Ok(Cutting { vocab, bpe, words: family.words()?, add_bos: family.add_bos })
 }
 
-fn vocabulary(metadata: &Metadata, tokens: &[String]) -> Result<Vocab> {
+/// SentencePiece's BPE: merges follow from the scores of the pieces.
+fn pieces(metadata: &Metadata, tokens: &[String]) -> Result<Cutting> {
+    let scores = match metadata.pairs.get(SCORES) {
+        Some(Value::Floats(scores)) => scores,
+        Some(_) => return Err(Error::bad_model(SCORES, "is not an array of numbers")),
+        None => return Err(Error::bad_model(SCORES, "missing; a tokenizer of kind \"llama\" needs it")),
+    };
+    if scores.len() != tokens.len() {
+        let reason = format!("{} scores for {} tokens", scores.len(), tokens.len());
+        return Err(Error::bad_model(SCORES, reason));
+    }
+    let vocab = vocabulary(metadata, tokens, sentencepiece::push)?;
+    let index = sentencepiece::index(&vocab)?;
+    let merges = sentencepiece::merges(&vocab, &index, scores)?;
+    let unknown = token_id(metadata, UNKNOWN, &vocab)?;
+    let bpe = Bpe::new(merges, vocab.len(), Alphabet::Chars(Chars::new(&vocab, unknown)), None)?;
+    let prefix = boolean(metadata, "tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
+    Ok(Cutting { vocab, bpe, words: Words::pieces(Spaces { prefix }), add_bos: true })
+}
+
+fn vocabulary(
+    metadata: &Metadata,
+    tokens: &[String],
+    push: fn(&mut Vocab, Kind, &str) -> Result<()>,
+) -> Result<Vocab> {
     let kinds = match metadata.pairs.get(TYPES) {
         None => None,
         Some(Value::Ints(v)) => Some(v.clone()),
@@ -99,7 +152,7 @@ fn vocabulary(metadata: &Metadata, tokens: &[String]) -> Result<Vocab> {
                 Error::bad_model(format!("{TYPES}[{i}]"), format!("{} is no token type", kinds[i]))
             })?,
         };
-        vocab.push_spelled(kind, token)?;
+        push(&mut vocab, kind, token)?;
     }
     vocab.shrink();
     if kinds.is_none() {

@@ -1,29 +1,31 @@
 //! A tokenizer from Hugging Face's `tokenizer.json`.
 
 use super::added::{Added, AddedToken};
-use super::bpe::BpeBuilder;
+use super::bpe::{Bpe, BpeBuilder};
 use super::bytelevel::unspell;
+use super::json_pieces;
 use super::pretokenize::Words;
 use super::vocab::{Kind, Vocab};
 use super::{Parts, Tokenizer};
 use crate::error::{try_zeroed, Error, Result};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
-use tokenizers::normalizers::NormalizerWrapper;
-use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use serde_json::Value;
 
 /// A hole costs a few bytes, so ids may be far apart, but not arbitrarily.
 const MAX_ID: u32 = (1 << 22) - 1;
 
 #[derive(Deserialize)]
-struct File {
+pub(super) struct File {
     #[serde(default)]
     added_tokens: Vec<Added_>,
-    normalizer: Option<NormalizerWrapper>,
-    pre_tokenizer: Option<PreTokenizerWrapper>,
     #[serde(default)]
-    post_processor: serde_json::Value,
-    model: Model,
+    pub(super) normalizer: Value,
+    #[serde(default)]
+    pub(super) pre_tokenizer: Value,
+    #[serde(default)]
+    post_processor: Value,
+    pub(super) model: Model,
 }
 
 /// An entry of `added_tokens`.
@@ -44,34 +46,43 @@ struct Added_ {
 }
 
 #[derive(Deserialize)]
-struct Model {
+pub(super) struct Model {
     #[serde(rename = "type")]
     kind: Option<String>,
     dropout: Option<f32>,
-    unk_token: Option<String>,
+    pub(super) unk_token: Option<String>,
     continuing_subword_prefix: Option<String>,
     end_of_word_suffix: Option<String>,
     #[serde(default)]
     byte_fallback: bool,
     #[serde(default)]
-    ignore_merges: bool,
+    pub(super) ignore_merges: bool,
     #[serde(default)]
-    vocab: Entries,
+    pub(super) vocab: Entries,
     #[serde(default)]
-    merges: Vec<Merge>,
+    pub(super) merges: Vec<Pair>,
 }
 
 /// Both ways to write a merge.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Merge {
+pub(super) enum Pair {
     Line(String),
-    Pair(String, String),
+    Two(String, String),
+}
+
+impl Pair {
+    pub(super) fn parts(&self) -> Option<(&str, &str)> {
+        match self {
+            Pair::Line(line) => line.split_once(' '),
+            Pair::Two(l, r) => Some((l.as_str(), r.as_str())),
+        }
+    }
 }
 
 /// `{"token": id, ...}` in file order.
 #[derive(Default)]
-struct Entries(Vec<(String, u32)>);
+pub(super) struct Entries(pub(super) Vec<(String, u32)>);
 
 impl<'de> Deserialize<'de> for Entries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
@@ -96,26 +107,10 @@ impl<'de> Deserialize<'de> for Entries {
 pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
     let file: File = serde_json::from_slice(json).map_err(|e| Error::bad_model("tokenizer.json", e))?;
     check_model(&file.model)?;
-    let words = Words::new(file.normalizer, file.pre_tokenizer)?;
-    let vocab = vocabulary(&file.model.vocab.0, &file.added_tokens)?;
-
-    let mut bpe = BpeBuilder::new(&vocab, file.model.merges.len())?;
-    let (mut left, mut right) = (Vec::new(), Vec::new());
-    for (i, merge) in file.model.merges.iter().enumerate() {
-        let parts = match merge {
-            Merge::Line(line) => line.split_once(' '),
-            Merge::Pair(l, r) => Some((l.as_str(), r.as_str())),
-        };
-        left.clear();
-        right.clear();
-        let parts = parts.filter(|(l, r)| unspell(l, &mut left) && unspell(r, &mut right));
-        if parts.is_none() || left.is_empty() || right.is_empty() {
-            return Err(Error::bad_model(format!("tokenizer.json: merge {i}"), "it is not two tokens"));
-        }
-        bpe.merge(i, &left, &right)?;
-    }
-    let bpe = bpe.build(file.model.ignore_merges)?;
-
+    let Cutting { vocab, bpe, words } = match file.model.byte_fallback {
+        true => json_pieces::cutting(&file)?,
+        false => byte_level(&file)?,
+    };
     let mut added = Vec::new();
     for token in file.added_tokens {
         // Looked for in normalised text, so it is compared in that form as well.
@@ -146,23 +141,68 @@ pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
     })
 }
 
+/// How text becomes ids, in either kind of tokenizer.
+pub(super) struct Cutting {
+    pub(super) vocab: Vocab,
+    pub(super) bpe: Bpe,
+    pub(super) words: Words,
+}
+
+fn byte_level(file: &File) -> Result<Cutting> {
+    if file.model.unk_token.is_some() {
+        let reason = "only vocabularies of pieces, with byte_fallback, have one";
+        return Err(Error::unsupported("tokenizer.json: model.unk_token", reason));
+    }
+    let bad = |e| Error::bad_model("tokenizer.json", e);
+    let words = Words::new(
+        Deserialize::deserialize(&file.normalizer).map_err(bad)?,
+        Deserialize::deserialize(&file.pre_tokenizer).map_err(bad)?,
+    )?;
+    let vocab = vocabulary(file, |_| Kind::Normal, Vocab::push_spelled)?;
+    let mut bpe = BpeBuilder::new(&vocab, file.model.merges.len())?;
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for (i, merge) in file.model.merges.iter().enumerate() {
+        left.clear();
+        right.clear();
+        let parts = merge.parts().filter(|(l, r)| unspell(l, &mut left) && unspell(r, &mut right));
+        if parts.is_none() || left.is_empty() || right.is_empty() {
+            return Err(not_two(i));
+        }
+        bpe.merge(i, &left, &right)?;
+    }
+    let bpe = bpe.build(file.model.ignore_merges)?;
+    Ok(Cutting { vocab, bpe, words })
+}
+
+/// What a merge is called that cannot be read.
+pub(super) fn not_two(merge: usize) -> Error {
+    Error::bad_model(format!("tokenizer.json: merge {merge}"), "it is not two tokens")
+}
+
 fn check_model(model: &Model) -> Result<()> {
     let unsupported = |what: &str| {
-        Err(Error::unsupported(format!("tokenizer.json: model.{what}"), "only byte-level BPE is supported"))
+        Err(Error::unsupported(
+            format!("tokenizer.json: model.{what}"),
+            "only byte-level BPE and SentencePiece's are supported",
+        ))
     };
     let set = |text: &Option<String>| text.as_ref().is_some_and(|t| !t.is_empty());
     match model {
         m if m.kind.as_deref().is_some_and(|kind| kind != "BPE") => unsupported("type"),
         m if m.dropout.is_some_and(|d| d != 0.0) => unsupported("dropout"),
-        m if m.unk_token.is_some() => unsupported("unk_token"),
         m if set(&m.continuing_subword_prefix) => unsupported("continuing_subword_prefix"),
         m if set(&m.end_of_word_suffix) => unsupported("end_of_word_suffix"),
-        m if m.byte_fallback => unsupported("byte_fallback"),
         _ => Ok(()),
     }
 }
 
-fn vocabulary(entries: &[(String, u32)], added: &[Added_]) -> Result<Vocab> {
+/// Every id's token; `kind` tells what an entry of the model's vocabulary is.
+pub(super) fn vocabulary(
+    file: &File,
+    kind: fn(&str) -> Kind,
+    push: fn(&mut Vocab, Kind, &str) -> Result<()>,
+) -> Result<Vocab> {
+    let (entries, added) = (&file.model.vocab.0, &file.added_tokens);
     let ids = entries.iter().map(|e| e.1).chain(added.iter().map(|a| a.id));
     let Some(last) = ids.max() else { return Err(Error::bad_model("tokenizer.json", "it has no tokens")) };
     if last > MAX_ID {
@@ -170,7 +210,7 @@ fn vocabulary(entries: &[(String, u32)], added: &[Added_]) -> Result<Vocab> {
     }
     let mut slots: Vec<Option<(&str, Kind)>> = try_zeroed(last as usize + 1, "vocabulary")?;
     for (token, id) in entries {
-        if let Some((other, _)) = slots[*id as usize].replace((token, Kind::Normal)) {
+        if let Some((other, _)) = slots[*id as usize].replace((token, kind(token))) {
             return Err(Error::bad_model(
                 "tokenizer.json",
                 format!("{other:?} and {token:?} both have id {id}"),
@@ -191,14 +231,14 @@ fn vocabulary(entries: &[(String, u32)], added: &[Added_]) -> Result<Vocab> {
     let mut vocab = Vocab::with_capacity(slots.len())?;
     for slot in slots {
         let (token, kind) = slot.unwrap_or(("", Kind::Unused));
-        vocab.push_spelled(kind, token)?;
+        push(&mut vocab, kind, token)?;
     }
     vocab.shrink();
     Ok(vocab)
 }
 
 /// The special token that the post-processor puts before a single text, if any.
-fn bos(post_processor: &serde_json::Value, vocab: &Vocab, added: &[AddedToken]) -> Option<u32> {
+fn bos(post_processor: &Value, vocab: &Vocab, added: &[AddedToken]) -> Option<u32> {
     let steps = match post_processor["processors"].as_array() {
         Some(steps) => steps.as_slice(),
         None => std::slice::from_ref(post_processor),

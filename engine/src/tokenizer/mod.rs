@@ -1,10 +1,11 @@
-//! Ids to text and back: byte-level BPE, equal to transformers' token for token.
+//! Ids to text and back: byte-level and SentencePiece BPE, equal to transformers' token for token.
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `gguf`, `json` | read a tokenizer from GGUF metadata or from a `tokenizer.json` |
+//! | `gguf`, `json`, `json_pieces` | read a tokenizer from GGUF metadata or from a `tokenizer.json` |
 //! | `added` | cuts text at control and user-defined tokens |
 //! | `pretokenize` | cuts what is between them into words |
+//! | `sentencepiece` | vocabularies of pieces with `▁` for a space: scores to merges, byte fallback |
 //! | `bpe`, `vocab` | turn words into ids, on one flat copy of the vocabulary |
 //! | `bytelevel` | the alphabet in which vocabularies spell bytes |
 //! | `utf8` | bytes that arrive piecemeal to text |
@@ -14,7 +15,9 @@ mod bpe;
 mod bytelevel;
 mod gguf;
 mod json;
+mod json_pieces;
 mod pretokenize;
+mod sentencepiece;
 mod utf8;
 mod vocab;
 
@@ -195,8 +198,13 @@ impl Tokenizer {
 
     /// Text of ids; bytes that are no UTF-8 become U+FFFD. Control tokens are kept or left out.
     pub fn decode(&self, ids: &[u32], keep_control: bool) -> String {
+        let ids = ids.iter().copied().filter(|&id| keep_control || !self.is_control(id));
+        if let Some(spaces) = self.words.spaces {
+            let kind = |id| self.vocab.kind(id).unwrap_or(Kind::Unused);
+            return sentencepiece::decode(ids.map(|id| (kind(id), self.bytes(id))), spaces.prefix);
+        }
         let mut bytes = Vec::new();
-        for &id in ids.iter().filter(|&&id| keep_control || !self.is_control(id)) {
+        for id in ids {
             bytes.extend_from_slice(self.bytes(id));
         }
         match String::from_utf8_lossy(&bytes) {

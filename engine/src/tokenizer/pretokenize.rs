@@ -1,5 +1,6 @@
 //! Cutting text into words before BPE, as each family's Hugging Face tokenizer does.
 
+use super::sentencepiece::Spaces;
 use crate::error::{Error, Result};
 use tokenizers::normalizers::{NormalizerWrapper, NFC};
 use tokenizers::pre_tokenizers::digits::Digits;
@@ -63,7 +64,7 @@ impl Family {
         }
         steps.push(split(self.regex)?);
         let normalizer = self.nfc.then_some(NormalizerWrapper::NFC(NFC));
-        Ok(Words { normalizer, steps, spelled: false })
+        Ok(Words { spaces: None, normalizer, steps, spelled: false })
     }
 }
 
@@ -75,6 +76,8 @@ fn split(regex: &str) -> Result<PreTokenizerWrapper> {
 
 /// Text to words.
 pub(super) struct Words {
+    /// For vocabularies of pieces: a text is one word, in which spaces are written another way.
+    pub(super) spaces: Option<Spaces>,
     normalizer: Option<NormalizerWrapper>,
     steps: Vec<PreTokenizerWrapper>,
     /// Words come out spelled in the byte alphabet instead of as text.
@@ -82,12 +85,17 @@ pub(super) struct Words {
 }
 
 impl Words {
+    /// For a vocabulary of pieces.
+    pub(super) fn pieces(spaces: Spaces) -> Self {
+        Words { spaces: Some(spaces), normalizer: None, steps: Vec::new(), spelled: false }
+    }
+
     /// From the parts of a `tokenizer.json`.
     pub(super) fn new(
         normalizer: Option<NormalizerWrapper>,
         pre: Option<PreTokenizerWrapper>,
     ) -> Result<Self> {
-        let mut words = Words { normalizer, steps: Vec::new(), spelled: false };
+        let mut words = Words { spaces: None, normalizer, steps: Vec::new(), spelled: false };
         if let Some(normalizer) = &words.normalizer {
             check_normalizer(normalizer)?;
         }
@@ -131,6 +139,9 @@ impl Words {
 
     /// The text in the form that is cut; borrowed when nothing changes.
     pub(super) fn normalize<'t>(&self, text: &'t str) -> Result<std::borrow::Cow<'t, str>> {
+        if let Some(spaces) = self.spaces {
+            return Ok(spaces.apply(text).into());
+        }
         let Some(normalizer) = &self.normalizer else { return Ok(text.into()) };
         // Every normal form leaves ASCII alone.
         if matches!(normalizer, NormalizerWrapper::NFC(_)) && text.is_ascii() {
@@ -143,6 +154,10 @@ impl Words {
 
     /// Calls `each` with every word of a normalised text, in order.
     pub(super) fn cut(&self, text: &str, mut each: impl FnMut(&str)) -> Result<()> {
+        if self.steps.is_empty() {
+            each(text);
+            return Ok(());
+        }
         let mut pieces = PreTokenizedString::from(text);
         for step in &self.steps {
             step.pre_tokenize(&mut pieces).map_err(|e| Error::invalid("text", e))?;

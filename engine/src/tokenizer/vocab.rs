@@ -78,6 +78,17 @@ impl Vocab {
             kind = Kind::Unspelled;
             self.bytes.extend_from_slice(token.as_bytes());
         }
+        self.finish(start, kind)
+    }
+
+    /// Appends the next id with the bytes that it stands for.
+    pub(super) fn push(&mut self, kind: Kind, bytes: &[u8]) -> Result<()> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.finish(start, kind)
+    }
+
+    fn finish(&mut self, start: usize, kind: Kind) -> Result<()> {
         let end = u32::try_from(self.bytes.len()).ok().filter(|&end| end as usize <= MAX_BYTES);
         let Some(end) = end else {
             self.bytes.truncate(start);
