@@ -314,15 +314,23 @@ export class Stream<T> implements AsyncIterable<Event> {
   [Symbol.asyncIterator](): AsyncIterator<Event>;
 }
 
+/** How a checkpoint is written. */
+export interface SaveOptions extends CallOptions {
+  /** Compresses the state, by about a tenth. */
+  compress?: boolean;
+  /** Leaves out what this checkpoint has too; it is needed again to restore. */
+  parent?: Checkpoint;
+}
+
 /** A state to continue from; it outlives the session it came from. */
 export class Checkpoint {
   private constructor();
   /** Tokens it holds, if known. */
   readonly tokens?: number;
   /** Its self-describing bytes. */
-  bytes(options?: CallOptions): Promise<Uint8Array>;
+  bytes(options?: SaveOptions): Promise<Uint8Array>;
   /** Writes it to a file: to a temporary one that is flushed and renamed. */
-  save(path: string, options?: CallOptions): Promise<{ size: number }>;
+  save(path: string, options?: SaveOptions): Promise<{ size: number }>;
   /** Frees it now instead of when it is collected. */
   drop(): Promise<void>;
 }
@@ -409,7 +417,7 @@ export class Model {
   resume<T = unknown>(checkpoint: Checkpoint | Uint8Array | string, options?: ResumeOptions): Promise<Result<T>>;
   session(options?: CallOptions & { checkpoint?: Checkpoint | Uint8Array | string; context?: number }): Promise<Session>;
   /** A checkpoint from its bytes or from a file, checked against this model. */
-  restore(source: Uint8Array | string, options?: CallOptions): Promise<Checkpoint>;
+  restore(source: Uint8Array | string, options?: CallOptions & { parent?: Checkpoint }): Promise<Checkpoint>;
   /** A LoRA adapter: a .gguf file, or PEFT's folder. */
   loadAdapter(path: string, options?: CallOptions): Promise<Adapter>;
   /** Frees it now instead of when it is collected. A second time does nothing. */

@@ -85,15 +85,16 @@ messages! {
         /// The request id of a running [`Generate`].
         generation: Option<u32>,
     }
-    /// Writes a checkpoint to a file (temporary file, fsync, rename), or, without a path, sends it as [`Chunk`]
-    /// events. Answer: [`Saved`].
+    /// Writes a checkpoint to a file (temporary file, rename), or, without a path, sends it as [`Chunk`] events. The
+    /// tail may be a JSON object: `compress`, and `parent`, a checkpoint whose pages are left out. Answer: [`Saved`].
     CheckpointSave = 11, "CHECKPOINT_SAVE", ToBridge {
         /// The checkpoint.
         checkpoint: u32,
         /// Where to.
         path: Option<String>,
     }
-    /// Reads a checkpoint from a file, or, without a path, from the [`Chunk`]s that follow on the same request.
+    /// Reads a checkpoint from a file, or, without a path, from the [`Chunk`]s that follow on the same request. The
+    /// tail may be a JSON object that names the `parent` it was saved with.
     /// Answer: [`Checkpoint`].
     CheckpointLoad = 12, "CHECKPOINT_LOAD", ToBridge {
         /// The model it must belong to.

@@ -307,7 +307,10 @@ impl Inner {
             return self.start(agreed, frame, ops::checkpoint::load_file);
         }
         if let Some(request) = self.register(agreed, &frame)? {
-            request.set_upload(crate::request::Upload { model: load.model, ..Default::default() });
+            match ops::checkpoint::upload(load.model, &frame) {
+                Ok(upload) => request.set_upload(upload),
+                Err(failure) => self.finish(&request, Err(failure)),
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
 use lean_engine::{
     Adapter, Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model,
-    Request, RequestOptions, Restore, Result, Session, SessionOptions, TypeSource,
+    Request, RequestOptions, Restore, Result, SaveOptions, Session, SessionOptions, TypeSource,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -109,16 +109,34 @@ impl port::Model for EngineModel {
     }
 
     fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn port::Checkpoint>> {
-        let checkpoint = Checkpoint::from_bytes(bytes)?;
-        // Restored once and thrown away: one that does not fit is refused here and not at its first use. What
-        // is kept lives in the backend, so that every use shares its pages.
-        let session = self.model.restore(&checkpoint, Restore::Exact)?;
-        Ok(Arc::new(EngineCheckpoint(session.checkpoint()?)))
+        self.keep(&Checkpoint::from_bytes(bytes)?)
+    }
+
+    fn checkpoint_from_delta(
+        &self,
+        bytes: &[u8],
+        parent: &dyn port::Checkpoint,
+    ) -> Result<Arc<dyn port::Checkpoint>> {
+        self.keep(&Checkpoint::from_delta(bytes, &engine_checkpoint(parent)?.0)?)
     }
 
     fn load_adapter(&self, path: &str) -> Result<Arc<dyn port::Adapter>> {
         Ok(Arc::new(EngineAdapter(self.model.load_adapter(path)?)))
     }
+}
+
+impl EngineModel {
+    fn keep(&self, checkpoint: &Checkpoint) -> Result<Arc<dyn port::Checkpoint>> {
+        // Restored once and thrown away: one that does not fit is refused here and not at its first use. What
+        // is kept lives in the backend, so that every use shares its pages.
+        let session = self.model.restore(checkpoint, Restore::Exact)?;
+        Ok(Arc::new(EngineCheckpoint(session.checkpoint()?)))
+    }
+}
+
+fn engine_checkpoint(checkpoint: &dyn port::Checkpoint) -> Result<&EngineCheckpoint> {
+    let found = checkpoint.as_any().downcast_ref::<EngineCheckpoint>();
+    found.ok_or_else(|| Error::invalid("parent", "belongs to another engine"))
 }
 
 struct EngineAdapter(Adapter);
@@ -140,6 +158,10 @@ impl port::Checkpoint for EngineCheckpoint {
     }
     fn to_bytes(&self) -> Result<Vec<u8>> {
         self.0.to_bytes()
+    }
+    fn to_bytes_with(&self, compress: bool, parent: Option<&dyn port::Checkpoint>) -> Result<Vec<u8>> {
+        let parent = parent.map(engine_checkpoint).transpose()?.map(|p| &p.0);
+        self.0.to_bytes_with(&SaveOptions { compress, parent })
     }
     fn as_any(&self) -> &dyn Any {
         self

@@ -53,6 +53,11 @@ pub trait Model: Send + Sync {
     fn restore(&self, checkpoint: &dyn Checkpoint, context: Option<usize>) -> Result<Box<dyn Session>>;
     /// A checkpoint from its bytes, checked against this model.
     fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn Checkpoint>>;
+    /// The same for bytes that were made with a parent.
+    fn checkpoint_from_delta(&self, bytes: &[u8], parent: &dyn Checkpoint) -> Result<Arc<dyn Checkpoint>> {
+        let _ = parent;
+        self.checkpoint_from_bytes(bytes)
+    }
     /// A JSON object of what it has done and what it takes.
     fn stats(&self) -> Value;
     /// Sets how many bytes of state it keeps of earlier contexts.
@@ -70,6 +75,11 @@ pub trait Checkpoint: Send + Sync + Any {
     fn tokens(&self) -> usize;
     /// Its self-describing bytes.
     fn to_bytes(&self) -> Result<Vec<u8>>;
+    /// The same, compressed, or without what a parent has too; a checkpoint without weights has nothing to leave out.
+    fn to_bytes_with(&self, compress: bool, parent: Option<&dyn Checkpoint>) -> Result<Vec<u8>> {
+        let _ = (compress, parent);
+        self.to_bytes()
+    }
     /// For the model that restores it.
     fn as_any(&self) -> &dyn Any;
 }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     pub model: u32,
+    /// The checkpoint that the blob is a delta of.
+    pub parent: Option<u32>,
     pub bytes: Vec<u8>,
     pub crc: u32,
 }

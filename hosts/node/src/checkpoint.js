@@ -3,6 +3,7 @@
 import { CHUNK_BYTES, crc32 } from './frames.js';
 import { only, text } from './check.js';
 import { freed, LeanError, invalid } from './errors.js';
+import { json } from './options.js';
 
 /** Drops what nobody refers to any more. */
 const forgotten = new FinalizationRegistry(({ connection, handle }) => connection.post('CHECKPOINT_DROP', { checkpoint: handle }));
@@ -29,9 +30,15 @@ export class Checkpoint {
     return this.#handle;
   }
 
+  /** How it is written: the tail of a CHECKPOINT_SAVE. */
+  #written({ compress, parent }) {
+    if (compress !== undefined && typeof compress !== 'boolean') throw invalid('compress: true or false');
+    return parentTail(this.#connection, parent, compress === undefined ? {} : { compress });
+  }
+
   /** Its self-describing bytes. @returns {Promise<Uint8Array>} */
   async bytes(options = {}) {
-    const { signal } = only(options, ['signal'], 'bytes');
+    const { signal, ...how } = only(options, ['signal', 'compress', 'parent'], 'bytes');
     const pieces = [];
     let length = 0;
     const { head } = await this.#connection.request(
@@ -39,7 +46,8 @@ export class Checkpoint {
       { checkpoint: this.handleOn(this.#connection) },
       {
         signal,
-        owner: this,
+        tail: this.#written(how),
+        owner: [this, how.parent],
         onEvent({ name, head: chunk, tail }) {
           if (name !== 'CHUNK') return;
           if (chunk.offset !== length) throw damaged(`a chunk at ${chunk.offset} where ${length} was due`);
@@ -56,9 +64,9 @@ export class Checkpoint {
 
   /** Writes it to a file: to a temporary one that is flushed and renamed. @returns {Promise<{ size: number }>} */
   async save(path, options = {}) {
-    const { signal } = only(options, ['signal'], 'save');
+    const { signal, ...how } = only(options, ['signal', 'compress', 'parent'], 'save');
     const save = { checkpoint: this.handleOn(this.#connection), path: text(path, 'save') };
-    const { head } = await this.#connection.request('CHECKPOINT_SAVE', save, { signal, owner: this });
+    const { head } = await this.#connection.request('CHECKPOINT_SAVE', save, { signal, tail: this.#written(how), owner: [this, how.parent] });
     return { size: head.size };
   }
 
@@ -79,10 +87,18 @@ export class Checkpoint {
 const damaged = (reason) =>
   new LeanError(`the checkpoint was damaged on its way: ${reason}`, { code: 300, name: 'bad_checkpoint', class: 'input' });
 
+/** The tail that names a parent, or none. */
+function parentTail(connection, parent, rest = {}) {
+  if (parent !== undefined && !(parent instanceof Checkpoint)) throw invalid('parent: a checkpoint is needed');
+  const document = parent === undefined ? rest : { ...rest, parent: parent.handleOn(connection) };
+  return Object.keys(document).length === 0 ? undefined : json(document);
+}
+
 /** Reads a checkpoint for a model, from a file's path or from bytes. */
-export async function loadCheckpoint(connection, model, source, { signal, cancel, owner } = {}) {
+export async function loadCheckpoint(connection, model, source, { signal, cancel, owner, parent } = {}) {
+  const tail = parentTail(connection, parent);
   if (typeof source === 'string') {
-    const { head } = await connection.request('CHECKPOINT_LOAD', { model, path: source }, { signal, cancel, owner });
+    const { head } = await connection.request('CHECKPOINT_LOAD', { model, path: source }, { signal, tail, cancel, owner: [owner, parent] });
     return new Checkpoint(connection, head);
   }
   if (!ArrayBuffer.isView(source)) throw invalid('a checkpoint is restored from a Uint8Array or from the path of a file');
@@ -92,8 +108,9 @@ export async function loadCheckpoint(connection, model, source, { signal, cancel
     { model },
     {
       signal,
+      tail,
       cancel,
-      owner,
+      owner: [owner, parent],
       async upload(send) {
         for (let offset = 0; ; offset += CHUNK_BYTES) {
           const last = offset + CHUNK_BYTES >= bytes.length;

@@ -1,12 +1,14 @@
 //! CHECKPOINT_SAVE, CHECKPOINT_LOAD with its chunks, CHECKPOINT_DROP.
 
+use super::{document, document_of, only};
 use crate::connection::{Agreed, Answer, Inner, Job};
 use crate::failure::{Failure, Outcome};
 use crate::files;
-use crate::port::Checkpoint;
+use crate::port::{Checkpoint, Model};
 use crate::request::{Request, Upload};
 use lean_engine::Error;
 use lean_protocol::{crc32, messages as m, Flags, Frame, CHUNK_BYTES};
+use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,7 +23,16 @@ pub(super) fn keep(job: &Job, checkpoint: Arc<dyn Checkpoint>) -> Outcome<Answer
 }
 
 pub(crate) fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> {
-    let bytes = job.inner.tables.checkpoints.get(save.checkpoint)?.to_bytes()?;
+    let doc = document(job)?;
+    only(&doc, &["compress", "parent"])?;
+    let compress = match doc.get("compress") {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(compress)) => *compress,
+        Some(_) => return Err(Error::invalid("compress", "true or false").into()),
+    };
+    let parent = parent(job, &doc)?;
+    let checkpoint = job.inner.tables.checkpoints.get(save.checkpoint)?;
+    let bytes = checkpoint.to_bytes_with(compress, parent.as_deref())?;
     job.request.cancel.check()?;
     match save.path {
         Some(path) => files::write_atomically(Path::new(&path), &bytes)?,
@@ -40,7 +51,45 @@ pub(crate) fn load_file(job: &Job, load: m::CheckpointLoad) -> Outcome<Answer> {
     let path = load.path.unwrap_or_default();
     let bytes = files::read(Path::new(&path))?;
     job.request.cancel.check()?;
-    keep(job, model.checkpoint_from_bytes(&bytes)?)
+    let doc = document(job)?;
+    only(&doc, &["parent"])?;
+    keep(job, read(&*model, &bytes, parent(job, &doc)?)?)
+}
+
+/// The checkpoint that the document names as parent.
+fn parent(job: &Job, doc: &Value) -> Outcome<Option<Arc<dyn Checkpoint>>> {
+    Ok(match parent_handle(doc)? {
+        Some(handle) => Some(job.inner.tables.checkpoints.get(handle)?),
+        None => None,
+    })
+}
+
+fn parent_handle(doc: &Value) -> Outcome<Option<u32>> {
+    match doc.get("parent") {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_u64().and_then(|n| u32::try_from(n).ok()) {
+            Some(handle) => Ok(Some(handle)),
+            None => Err(Error::invalid("parent", "the handle of a checkpoint").into()),
+        },
+    }
+}
+
+fn read(
+    model: &dyn Model,
+    bytes: &[u8],
+    parent: Option<Arc<dyn Checkpoint>>,
+) -> Outcome<Arc<dyn Checkpoint>> {
+    Ok(match parent {
+        Some(parent) => model.checkpoint_from_delta(bytes, &*parent)?,
+        None => model.checkpoint_from_bytes(bytes)?,
+    })
+}
+
+/// What an upload is for, from its first frame.
+pub(crate) fn upload(model: u32, frame: &Frame) -> Outcome<Upload> {
+    let doc = document_of(frame)?;
+    only(&doc, &["parent"])?;
+    Ok(Upload { model, parent: parent_handle(&doc)?, ..Upload::default() })
 }
 
 pub(crate) fn forget(job: &Job, drop: m::CheckpointDrop) -> Outcome<Answer> {
@@ -77,7 +126,11 @@ pub(crate) fn upload_chunk(
             return Err(Error::bad_checkpoint("upload", reason).into());
         }
         let model = job.inner.tables.models.get(upload.model)?;
-        keep(job, model.checkpoint_from_bytes(&upload.bytes)?)
+        let parent = match upload.parent {
+            Some(handle) => Some(job.inner.tables.checkpoints.get(handle)?),
+            None => None,
+        };
+        keep(job, read(&*model, &upload.bytes, parent)?)
     });
 }
 

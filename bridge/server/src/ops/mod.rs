@@ -10,11 +10,16 @@ use crate::connection::Job;
 use crate::failure::Outcome;
 use lean_engine::Error;
 use lean_protocol::messages as m;
+use lean_protocol::Frame;
 use serde_json::Value;
 
 /// The request's JSON tail; an empty one is an empty object.
 fn document(job: &Job) -> Outcome<Value> {
-    let tail = job.frame.tail();
+    document_of(&job.frame)
+}
+
+fn document_of(frame: &Frame) -> Outcome<Value> {
+    let tail = frame.tail();
     if tail.is_empty() {
         return Ok(Value::Object(Default::default()));
     }
