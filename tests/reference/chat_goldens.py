@@ -390,6 +390,17 @@ CONVERSATIONS = {
     "mapping_content": ([U("a"), T({"k": [1, {"z": None}]})], {}),
     "date": ([U("hi")], {"variables": {"date_string": "26 Jul 2024", "tools_in_user_message": False}, "tools": TOOLS[:1]}),
     "empty": ([], {}),
+    "assistant_first": ([A("Hello"), U("Hi")], {}),
+    "two_systems": ([S("first"), U("a"), S("second"), U("b")], {}),
+    "system_parts": ([S([{"type": "text", "text": "Be brief."}]), U("x")], {}),
+    "two_calls_at_once": ([U("q"), A(None, tool_calls=[call("f", {}), call("g", {"k": [1, 2]})])], {"tools": TOOLS}),
+    "arguments_as_text": ([U("q"), A("", tool_calls=[call("f", '{"a": 1}')]), T("ok"), U("and?")], {"tools": TOOLS}),
+    "ipython": ([U("q"), {"role": "ipython", "content": {"output": "é"}}, {"role": "ipython", "content": "text"}], {}),
+    "tool_results_only": ([T("1"), T("2")], {}),
+    "many_turns": ([m for i in range(12) for m in (U(f" question {i}\n"), A(f"\nanswer {i} "))] + [U("last")], {}),
+    "thinking_off_with_tools": ([S("s"), U("q")], {"tools": TOOLS, "variables": {"enable_thinking": False, "date_string": "1 Jan 2025"}}),
+    "think_tags_in_user_text": ([U("<think>x</think> <tool_response>y</tool_response>"), A("a"), U("<tool_response>z</tool_response>")], {}),
+    "unknown_role": ([U("a"), {"role": "narrator", "content": "b"}], {}),
 }
 
 VALUE = {"b": True, "n": None, "f": 1.5, "i": 12, "big": 12345678901234567890, "s": "it's \"q\" \\ \n é", "l": [1, "a", [False]], "m": {"z": 1, "a": 2}, "e": {}, "el": []}

@@ -4,7 +4,7 @@
     make_fixture.py MODEL.gguf [--cases FIXTURE.json] [--out OUT.json] [--check]
 
 The cases (names, texts, chat messages) are read from an existing fixture, by default the one beside the model, so
-that making it again changes nothing but what really changed. --check compares instead of writing, numbers
+that making it again changes nothing but what really changed; a model without one gets those of cases.json. --check compares instead of writing, numbers
 with a tolerance of 1e-4 (float32 sums differ with the machine), and exits with 1 on a difference.
 
 The weights are dequantised by the gguf package to float32 and put into the architecture's transformers model by
@@ -25,11 +25,12 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
+from transformers.tokenization_utils_base import generate_merges
 
 N_GEN = 48
 TOP = 20
 TOLERANCE = 1e-4
-CONTROL, USER_DEFINED = 3, 4  # tokenizer.ggml.token_type
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4  # tokenizer.ggml.token_type
 
 LLAMA3_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -40,13 +41,13 @@ QWEN2_SPLIT = LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
 class Gguf:
     """Metadata and float32 weights of a file."""
 
-    def __init__(self, path):
+    def __init__(self, path, weights=True):
         reader = GGUFReader(path)
         self.meta = {key: field.contents() for key, field in reader.fields.items()}
         self.arch = self.meta["general.architecture"]
         self.weights = {
             t.name: torch.from_numpy(np.array(dequantize(t.data, t.tensor_type), dtype=np.float32).reshape(tuple(map(int, t.shape[::-1]))))
-            for t in reader.tensors
+            for t in (reader.tensors if weights else [])
         }
 
     def arch_key(self, key, default=None):
@@ -98,6 +99,31 @@ def lfm2_config(g):
     )
 
 
+def gemma3_config(g):
+    """Every sixth layer is global, with a rope of its own, where the file does not say otherwise."""
+    pattern = g.arch_key("attention.sliding_window_pattern") or 6
+    layers = g.arch_key("block_count")
+    kinds = ["full_attention" if i % pattern == pattern - 1 else "sliding_attention" for i in range(layers)]
+    factor = g.arch_key("rope.scaling.factor")
+    scaling = {"rope_type": "linear", "factor": factor} if factor else {"rope_type": "default"}
+    common = common_config(g)
+    common["rope_parameters"] = {
+        "sliding_attention": {"rope_type": "default", "rope_theta": g.arch_key("rope.freq_base_swa", 10000.0)},
+        "full_attention": {**scaling, "rope_theta": g.arch_key("rope.freq_base", 1000000.0)},
+    }
+    return transformers.Gemma3TextConfig(
+        **common,
+        num_key_value_heads=g.arch_key("attention.head_count_kv"),
+        head_dim=head_dim(g),
+        # The 27B model alone divides by another number; its files have no key for it.
+        query_pre_attn_scalar=common["hidden_size"] // common["num_attention_heads"] if layers == 62 else head_dim(g),
+        rms_norm_eps=g.arch_key("attention.layer_norm_rms_epsilon"),
+        sliding_window=g.arch_key("attention.sliding_window"),
+        layer_types=kinds,
+        use_bidirectional_attention=False,
+    )
+
+
 DECODER_NAMES = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -125,6 +151,14 @@ LFM2_NAMES = {
     "shortconv.in_proj": "conv.in_proj",
     "shortconv.out_proj": "conv.out_proj",
 }
+GEMMA3_NAMES = {
+    **DECODER_NAMES,
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+NAMES = {"lfm2": LFM2_NAMES, "gemma3": GEMMA3_NAMES}
+CONFIGS = {"lfm2": lfm2_config, "gemma3": gemma3_config}
 TOP_NAMES = {
     "token_embd.weight": "model.embed_tokens.weight",
     "output_norm.weight": "model.norm.weight",
@@ -144,12 +178,11 @@ def hf_name(g, name):
         return TOP_NAMES[name]
     _, layer, rest = name.split(".", 2)
     stem, kind = rest.rsplit(".", 1)
-    names = LFM2_NAMES if g.arch == "lfm2" else DECODER_NAMES
-    return f"model.layers.{layer}.{names[stem]}.{kind}"
+    return f"model.layers.{layer}.{NAMES.get(g.arch, DECODER_NAMES)[stem]}.{kind}"
 
 
 def build_model(g):
-    config = lfm2_config(g) if g.arch == "lfm2" else decoder_config(g)
+    config = CONFIGS.get(g.arch, decoder_config)(g)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     state = {}
     for name, weight in g.weights.items():
@@ -160,6 +193,8 @@ def build_model(g):
             weight = unpermute(weight, config.num_key_value_heads if kv else config.num_attention_heads)
         if name.endswith("shortconv.conv.weight"):
             weight = weight.unsqueeze(1)
+        if g.arch == "gemma3" and name.endswith("norm.weight"):
+            weight = weight - 1.0  # the file has 1 + w, exactly
         state[hf_name(g, name)] = weight
     if config.tie_word_embeddings:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
@@ -180,12 +215,13 @@ def pre_tokenizer(name):
     if name == "smollm":
         digits = pre_tokenizers.Digits(individual_digits=True)
         return pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    if name in ("default", "gpt-2"):
+        return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     split = {"llama-bpe": LLAMA3_SPLIT, "lfm2": LLAMA3_SPLIT, "qwen2": QWEN2_SPLIT}[name]
     return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(split), "isolated"), byte_level])
 
 
-def build_tokenizer(g):
-    tokens, types = g.meta["tokenizer.ggml.tokens"], g.meta["tokenizer.ggml.token_type"]
+def byte_level_tokenizer(g, tokens):
     pre = g.meta["tokenizer.ggml.pre"]
     merges = [tuple(m.split(" ")) for m in g.meta["tokenizer.ggml.merges"]]
     vocab = {token: i for i, token in enumerate(tokens)}
@@ -194,9 +230,36 @@ def build_tokenizer(g):
     if pre == "qwen2":
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.decoder = decoders.ByteLevel()
-    for token, kind in zip(tokens, types):
-        if kind in (CONTROL, USER_DEFINED):
-            tokenizer.add_tokens([AddedToken(token, special=kind == CONTROL, normalized=False)])
+    return tokenizer
+
+
+def pieces_tokenizer(g, tokens, types):
+    """As transformers' GemmaTokenizer; merges follow from the scores (user-defined pieces have 0 in the original)."""
+    vocab = {token: i for i, token in enumerate(tokens)}
+    scores = g.meta["tokenizer.ggml.scores"]
+    text = {t: s if k == NORMAL else 0.0 for t, s, k in zip(tokens, scores, types) if k in (NORMAL, USER_DEFINED)}
+    merges = generate_merges(vocab, text, skip_tokens=[t for t in tokens if t not in text])
+    unknown = tokens[g.meta["tokenizer.ggml.unknown_token_id"]]
+    tokenizer = Tokenizer(models.BPE(vocab, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    replace, decoder = normalizers.Replace(" ", "▁"), [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    if g.meta.get("tokenizer.ggml.add_space_prefix", True):
+        replace = normalizers.Sequence([normalizers.Prepend("▁"), replace])
+        decoder.append(decoders.Strip(content=" ", left=1))
+    tokenizer.normalizer = replace
+    tokenizer.decoder = decoders.Sequence(decoder)
+    return tokenizer
+
+
+def build_tokenizer(g):
+    tokens, types = g.meta["tokenizer.ggml.tokens"], g.meta["tokenizer.ggml.token_type"]
+    if g.meta["tokenizer.ggml.model"] == "llama":
+        # Converters write user-defined runs of ▁ as spaces.
+        tokens = [t.replace(" ", "▁") if t.strip(" ") == "" else t for t in tokens]
+        tokenizer = pieces_tokenizer(g, tokens, types)
+    else:
+        tokenizer = byte_level_tokenizer(g, tokens)
+    for kind, special in ((CONTROL, True), (USER_DEFINED, False)):
+        tokenizer.add_tokens([AddedToken(t, special=special, normalized=False) for t, k in zip(tokens, types) if k == kind])
     special = {}
     for name in ("bos", "eos"):
         if (i := g.meta.get(f"tokenizer.ggml.{name}_token_id")) is not None:
@@ -276,7 +339,7 @@ def make(path, cases):
         "gguf": path.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "arch": g.arch,
-        "pre": g.meta["tokenizer.ggml.pre"],
+        "pre": g.meta.get("tokenizer.ggml.pre", "default"),
         "reference": {
             "transformers": transformers.__version__,
             "torch": torch.__version__,
@@ -287,7 +350,8 @@ def make(path, cases):
         },
         "eos_token_ids": [g.meta["tokenizer.ggml.eos_token_id"]],
         "n_gen": N_GEN,
-        "cases": [run_case(g, model, tokenizer, c) for c in cases],
+        # A base model has no template to render a conversation with.
+        "cases": [run_case(g, model, tokenizer, c) for c in cases if "messages" not in c or tokenizer.chat_template],
     }
 
 
@@ -321,10 +385,12 @@ def main():
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     out = args.out or args.model.with_suffix(".json")
-    old = json.loads((args.cases or out).read_text())
+    cases = args.cases or (out if out.exists() else Path(__file__).with_name("cases.json"))
+    old = json.loads(cases.read_text())
     fixture = make(args.model, old["cases"])
+    keep = cases == out
     # Notes that are not computed (such as the RoPE scaling that the model was made with) stay.
-    fixture = {**{k: v for k, v in old.items() if k not in fixture}, **fixture} if not args.cases else fixture
+    fixture = {**{k: v for k, v in old.items() if k not in fixture}, **fixture} if keep else fixture
     if not args.check:
         out.write_text(json.dumps(fixture, ensure_ascii=False, separators=(",", ":")) + "\n")
         print(f"wrote {out}: {len(fixture['cases'])} cases")

@@ -3,6 +3,7 @@
 
     pip install transformers==5.24.0 tokenizers==0.23.3 jinja2==3.1.6 gguf==0.19.0
     tests/reference/tokenizer_goldens.py [SmolLM2-135M-Instruct.Q4_1.gguf]
+    tests/reference/tokenizer_goldens.py --of MODEL.gguf OUT.json      only the ids of that file's vocabulary
 
 The families differ in how they cut text into words; vocabulary and merges are trained here on the texts themselves.
 With the real model's file as argument, also writes the ids of its vocabulary (real-smollm2.json).
@@ -10,11 +11,13 @@ With the real model's file as argument, also writes the ids of its vocabulary (r
 
 import json
 import pathlib
+import random
 import sys
 
 from hard_texts import texts
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
+from transformers.tokenization_utils_base import generate_merges
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "tokenizer"
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -94,12 +97,54 @@ def golden(fast, text):
     return {"text": text, "ids": parsed, "plain": plain, "decoded": fast.decode(parsed, skip_special_tokens=True)}
 
 
-def write(path, tokenizer, name):
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False)
-    extra = [" Donaudampfschifffahrt x", "a [INST] b [INST]c", "family families family_ (family)", "hello world  !", "x  ﬁ fi"]
-    cases = [golden(fast, text) for text in texts() + extra]
-    lines = ",\n".join(json.dumps(case, ensure_ascii=True, separators=(",", ":")) for case in cases)
-    path.write_text(f'{{"family":"{name}","cases":[\n{lines}\n]}}\n')
+EXTRA = [
+    " Donaudampfschifffahrt x", "a [INST] b [INST]c", "family families family_ (family)", "hello world  !", "x  ﬁ fi",
+    # What SentencePiece vocabularies treat in a way of their own.
+    "▁ ▁▁ a▁b ▁▁▁▁x", "<table> <b>x</b></table> <table", "<0x0A> <0xZZ>", "<start_of_turn>user\nhi<end_of_turn>\n", "<bos><eos><unk><pad>",
+    *("x" + " " * n + "y" for n in range(1, 36)), *("\n" * n for n in range(1, 34)), *("\t" * n + "z" for n in range(1, 12)), " \n  \n\n   \n",
+]
+
+
+def decodings(fast):
+    """Random ids: incomplete and invalid UTF-8 among them, control tokens kept and left out."""
+    rng = random.Random(7)
+    size = len(fast)
+    lists = [[rng.randrange(min(size, 520) if i % 2 else size) for _ in range(rng.randint(1, 12))] for i in range(80)]
+    return [{"ids": ids, "kept": fast.decode(ids), "left_out": fast.decode(ids, skip_special_tokens=True)} for ids in lists]
+
+
+def write(path, tokenizer, name, **more):
+    fast = tokenizer
+    if isinstance(tokenizer, Tokenizer):
+        fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False)
+    cases = [golden(fast, text) for text in texts() + EXTRA]
+    dump = lambda value: json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    lines = ",\n".join(map(dump, cases))
+    decoded = ",\n".join(map(dump, decodings(fast)))
+    head = dump({"family": name, **more})[:-1]
+    path.write_text(f'{head},"decodings":[\n{decoded}\n],"cases":[\n{lines}\n]}}\n')
+
+
+def gemma():
+    """As transformers makes a Gemma tokenizer of a SentencePiece model: merges in the order of the pieces' scores."""
+    from make_models import BYTE, CONTROL, NORMAL, USER_DEFINED, pieces
+
+    spelled = [(t.replace(" ", "▁") if t.strip(" ") == "" else t, s, k) for t, s, k in pieces()]
+    vocab = {t: i for i, (t, _, _) in enumerate(spelled)}
+    scores = {t: s if k == NORMAL else 0.0 for t, s, k in spelled if k in (NORMAL, USER_DEFINED)}
+    merges = generate_merges(vocab, scores, skip_tokens=[t for t in vocab if t not in scores])
+    tokenizer = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    for kind in (CONTROL, USER_DEFINED):
+        tokenizer.add_tokens([AddedToken(t, special=kind == CONTROL, normalized=False) for t, _, k in spelled if k == kind])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<bos> $A", pair="<bos> $A <bos> $B", special_tokens=[("<bos>", vocab["<bos>"])],
+    )
+    # What a GGUF of it has besides: converters write the user-defined runs of ▁ as spaces.
+    types = [k if k in (CONTROL, USER_DEFINED, BYTE) else NORMAL for _, _, k in spelled]
+    return tokenizer, {"scores": [s for _, s, _ in spelled], "types": types, "tokens": [t for t, _, _ in pieces()]}
 
 
 def real(path):
@@ -117,11 +162,23 @@ def real(path):
     write(OUT / "real-smollm2.json", tokenizer, "smollm")
 
 
+def of_gguf(path, out):
+    from make_fixture import Gguf, build_tokenizer
+
+    write(pathlib.Path(out), build_tokenizer(Gguf(path, weights=False)), pathlib.Path(path).stem)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--of"]:
+        of_gguf(*sys.argv[2:])
+        sys.exit()
     OUT.mkdir(parents=True, exist_ok=True)
     for name in FAMILIES:
         tokenizer = train(name)
         (OUT / f"{name}.tokenizer.json").write_text(tokenizer.to_str(pretty=False) + "\n")
         write(OUT / f"{name}.json", tokenizer, name)
+    tokenizer, more = gemma()
+    (OUT / "gemma.tokenizer.json").write_text(tokenizer.to_str(pretty=False) + "\n")
+    write(OUT / "gemma.json", tokenizer, "gemma", **more)
     if len(sys.argv) > 1:
         real(sys.argv[1])
