@@ -22,9 +22,9 @@ pub enum Error {
         reason: String,
     },
     /// A type expression or JSON Schema that is malformed or that cannot be enforced exactly (110).
-    #[error("type error at {at}: {keyword}: {reason}")]
+    #[error("type error at {}: {keyword}: {reason}", place(.at))]
     Type {
-        /// JSON pointer into the schema, or `character N` of the expression.
+        /// JSON pointer into the schema (empty at its root), or `character N` of the expression.
         at: String,
         /// The keyword or construct at fault.
         keyword: String,
@@ -144,6 +144,15 @@ pub enum Error {
     /// A panic caught at a boundary (901).
     #[error("panic (a bug in lean): {0}")]
     Panic(String),
+}
+
+/// The empty pointer has a name in messages.
+fn place(at: &str) -> &str {
+    if at.is_empty() {
+        "the root"
+    } else {
+        at
+    }
 }
 
 impl Error {

@@ -178,7 +178,7 @@ fn arrays(r: &mut dyn Resolve, a: &Array, b: &Array, depth: usize) -> Result<Opt
     if max.is_some_and(|max| min > max) || (rest.is_never() && min > prefix.len() as u64) {
         return Ok(None);
     }
-    Ok(Some(Array { prefix, rest, min, max }))
+    Ok(Some(Array { at: place(&a.at, &b.at), prefix, rest, min, max }))
 }
 
 fn objects(r: &mut dyn Resolve, a: &Object, b: &Object, depth: usize) -> Result<Option<Object>> {
@@ -205,7 +205,16 @@ fn objects(r: &mut dyn Resolve, a: &Object, b: &Object, depth: usize) -> Result<
     if max.is_some_and(|max| min.max(required.len() as u64) > max) {
         return Ok(None);
     }
-    Ok(Some(Object { props, required, clauses, min, max }))
+    Ok(Some(Object { at: place(&a.at, &b.at), props, required, clauses, min, max }))
+}
+
+/// The place of a composition: that of the first part that has one.
+fn place(a: &Arc<str>, b: &Arc<str>) -> Arc<str> {
+    if a.is_empty() {
+        b.clone()
+    } else {
+        a.clone()
+    }
 }
 
 /// A node, and everything that an object says of a key that it does not name.

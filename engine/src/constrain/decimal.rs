@@ -6,6 +6,9 @@ use std::cmp::Ordering;
 /// Exponents beyond this are refused: digits are written out when bounds become grammars.
 const MAX_EXPONENT: i64 = 400;
 
+/// Digits of a constant that is written without exponent: those of u64.
+const MAX_PLAIN: usize = 20;
+
 /// `(-1)^negative * digits * 10^-scale` in lowest terms: no leading zero, no trailing zero in the fraction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Decimal {
@@ -78,6 +81,22 @@ impl Decimal {
         }
     }
 
+    /// In JSON's notation, with an exponent where it would be longer than [`MAX_PLAIN`] digits without.
+    pub fn notation(&self) -> String {
+        if self.int.len() + self.frac.len() <= MAX_PLAIN {
+            return self.text();
+        }
+        let digits = format!("{}{}", self.int, self.frac);
+        let significant = digits.trim_start_matches('0');
+        let exponent = significant.len() as i64 - self.frac.len() as i64 - 1;
+        let (first, rest) = significant.split_at(1);
+        let sign = if self.negative { "-" } else { "" };
+        match rest.trim_end_matches('0') {
+            "" => format!("{sign}{first}e{exponent}"),
+            rest => format!("{sign}{first}.{rest}e{exponent}"),
+        }
+    }
+
     /// Whether this is an integral multiple of `step`, which is not zero.
     pub fn is_multiple_of(&self, step: &Decimal) -> bool {
         let scale = self.frac.len().max(step.frac.len());
@@ -138,6 +157,23 @@ mod tests {
         }
         for text in ["", "-", "1.2.3", "e5", "1e", "1e9999", "x", "+1"] {
             assert_eq!(Decimal::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_numbers_are_written_with_an_exponent() {
+        for (text, want) in [
+            ("1e100", "1e100"),
+            ("-1.25e-300", "-1.25e-300"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("1e19", "10000000000000000000"),
+            ("1e20", "1e20"),
+            ("0.0000001", "0.0000001"),
+            ("5e-324", "5e-324"),
+            ("123456789012345678901.5", "1.234567890123456789015e20"),
+        ] {
+            assert_eq!(d(text).notation(), want, "{text}");
+            assert_eq!(d(want), d(text), "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::lower::{Low, LowArray, LowObject};
 use super::node::{DefId, Numbers};
 use super::rules::{Rules, Sym};
-use super::{json_text, lower, numbers, pattern};
+use super::{json_text, lower, numbers, pattern, size};
 use crate::error::{Error, Result};
 use llguidance::api::GrammarInit;
 use llguidance::derivre::RegexAst;
@@ -23,6 +23,7 @@ pub(super) fn emit(defs: &[Low]) -> Result<Emitted> {
     if !finite[0] {
         return Err(Error::ty("", "schema", "no finite value satisfies it"));
     }
+    size::check(defs)?;
     let mut emitter = Emitter {
         finite,
         rules: Rules::new()?,
@@ -125,11 +126,11 @@ impl Emitter {
             options.push(self.rules.lexeme(ast.clone())?);
         }
         for array in &low.arrays {
-            options.extend(self.array(array, todo)?);
+            options.extend(self.array(array, todo).map_err(|e| placed(e, &array.at))?);
         }
         for object in &low.objects {
             if object_has_value(object, &self.finite) {
-                options.extend(self.object(object, todo)?);
+                options.extend(self.object(object, todo).map_err(|e| placed(e, &object.at))?);
             }
         }
         for &def in &low.refs {
@@ -231,7 +232,7 @@ impl Emitter {
         for field in &o.fields {
             let Some(value) = self.low(&field.value, todo)? else { continue };
             let key = self.rules.literal(&format!("{}:", json_text(&field.key)))?;
-            fields.push((self.rules.seq(vec![key, value])?, field.required));
+            fields.push((key, value, field.required));
         }
         let mut pairs = Vec::new();
         for (key, value) in &o.rest {
@@ -249,9 +250,12 @@ impl Emitter {
 
     /// Fields in order, then unnamed pairs. A state is the next field and the number of properties so far,
     /// counted only as far as it matters: up to `max`, or up to `min` (at least 1, for the comma).
+    ///
+    /// Each state has one symbol for "some property comes next": this field, or one behind it. A row of the matcher
+    /// then holds two items for every field that may come, so that objects of many optional ones stay cheap.
     fn fields(
         &mut self,
-        fields: &[(Sym, bool)],
+        fields: &[(Sym, Sym, bool)],
         pair: Option<Sym>,
         min: u64,
         max: Option<u64>,
@@ -263,20 +267,21 @@ impl Emitter {
             return Err(Error::ty("", "minProperties, maxProperties", "too many properties to be counted"));
         }
         let comma = self.rules.literal(",")?;
+        // By count: a property comes next, without the comma before it; what may follow a property.
         let mut next: Vec<Option<Sym>> = Vec::new();
+        let mut after: Vec<Option<Sym>> = Vec::new();
         for count in 0..=top {
-            next.push(self.tail(pair, count, min, max)?);
+            next.push(self.pairs(pair, count, min, max)?);
+            after.push(self.tail(pair, count, min, max)?);
         }
-        for (field, required) in fields.iter().rev() {
+        let mut may_end = true;
+        for &(key, value, required) in fields.iter().rev() {
+            may_end &= !required;
             let mut here = Vec::new();
             for count in 0..=top {
                 let full = max.is_some_and(|m| count >= m);
-                let then = next[(count + 1).min(top) as usize].filter(|_| !full);
-                let with = match then {
-                    Some(then) if count == 0 => Some(self.rules.seq(vec![*field, then])?),
-                    Some(then) => Some(self.rules.seq(vec![comma, *field, then])?),
-                    None => None,
-                };
+                let then = after[(count + 1).min(top) as usize].filter(|_| !full);
+                let with = then.map(|then| self.rules.seq(vec![key, value, then])).transpose()?;
                 let without = next[count as usize].filter(|_| !required);
                 here.push(match (with, without) {
                     (Some(a), Some(b)) => Some(self.rules.choice(&[a, b])?),
@@ -284,11 +289,34 @@ impl Emitter {
                 });
             }
             next = here;
+            for count in 1..=top {
+                let more = next[count as usize].map(|n| self.rules.seq(vec![comma, n])).transpose()?;
+                after[count as usize] = self.or_end(more, may_end && count >= min)?;
+            }
         }
-        Ok(next[0])
+        self.or_end(next[0], may_end && min == 0)
     }
 
-    /// Unnamed pairs after `count` properties.
+    /// What comes next, or nothing where the object may end.
+    fn or_end(&mut self, next: Option<Sym>, may_end: bool) -> Result<Option<Sym>> {
+        match (next, may_end) {
+            (Some(next), true) => self.rules.optional(next).map(Some),
+            (None, true) => self.rules.empty().map(Some),
+            (next, false) => Ok(next),
+        }
+    }
+
+    /// One unnamed pair or more after `count` properties, without the comma before the first.
+    fn pairs(&mut self, pair: Option<Sym>, count: u64, min: u64, max: Option<u64>) -> Result<Option<Sym>> {
+        let need = min.saturating_sub(count).max(1);
+        let left = max.map(|m| m.saturating_sub(count));
+        match pair.filter(|_| left.is_none_or(|l| l >= need)) {
+            Some(pair) => self.items(pair, need, left).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What may follow `count` properties, the last field among them or left out: unnamed pairs, or the end.
     fn tail(&mut self, pair: Option<Sym>, count: u64, min: u64, max: Option<u64>) -> Result<Option<Sym>> {
         let need = min.saturating_sub(count);
         let left = max.map(|m| m.saturating_sub(count));
@@ -296,12 +324,19 @@ impl Emitter {
             None if need > 0 => Ok(None),
             None => self.rules.empty().map(Some),
             Some(_) if left.is_some_and(|l| l < need) => Ok(None),
-            Some(pair) if count == 0 => self.items(pair, need, left).map(Some),
             Some(pair) => {
                 let comma = self.rules.literal(",")?;
                 let more = self.rules.seq(vec![comma, pair])?;
                 self.rules.repeat(more, need, left).map(Some)
             }
         }
+    }
+}
+
+/// An error of the innermost array or object that has a place.
+fn placed(e: Error, at: &str) -> Error {
+    match e {
+        Error::Type { at: here, keyword, reason } if here.is_empty() => Error::ty(at, keyword, reason),
+        other => other,
     }
 }

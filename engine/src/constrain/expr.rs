@@ -17,10 +17,12 @@ pub(super) fn to_schema(expr: &Value) -> Result<Value> {
 pub(super) fn from_text(text: &str) -> Result<Value> {
     let trimmed = text.trim_start();
     if trimmed.starts_with(['{', '[', '"']) {
-        return super::strict::parse(text).map_err(|e| match e.character {
+        let value = super::strict::parse(text).map_err(|e| match e.character {
             Some(n) => Error::ty(format!("character {n}"), "JSON", e.reason),
             None => Error::ty("expression", "JSON", e.reason),
-        });
+        })?;
+        super::exact::check(text)?;
+        return Ok(value);
     }
     Ok(Value::String(text.to_string()))
 }

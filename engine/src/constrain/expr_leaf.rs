@@ -208,6 +208,7 @@ impl Parser {
         }
         let text: String = self.chars[start..end].iter().collect();
         match serde_json::from_str::<Number>(&text) {
+            Ok(n) if !super::exact::same(&text, &n) => self.fail(start, super::exact::rounded(&text, &n)),
             Ok(n) => {
                 self.at = end;
                 Ok(Some(n))

@@ -7,6 +7,7 @@ use super::pattern::{self, Pattern};
 use super::read::Graph;
 use crate::error::{Error, Result};
 use llguidance::derivre::{JsonQuoteOptions, RegexAst, RegexBuilder};
+use std::sync::Arc;
 
 /// Rules for unnamed keys that may overlap.
 const MAX_CLAUSES: usize = 6;
@@ -31,6 +32,8 @@ pub(super) struct Low {
 
 #[derive(Debug, Clone)]
 pub(super) struct LowArray {
+    /// JSON pointer of the schema that it comes from.
+    pub at: Arc<str>,
     pub prefix: Vec<Low>,
     pub rest: Low,
     pub min: u64,
@@ -39,6 +42,8 @@ pub(super) struct LowArray {
 
 #[derive(Debug, Clone)]
 pub(super) struct LowObject {
+    /// JSON pointer of the schema that it comes from.
+    pub at: Arc<str>,
     pub fields: Vec<Field>,
     /// Unnamed keys, each with the language of its quoted text; disjoint from each other and from the fields.
     pub rest: Vec<(RegexAst, Low)>,
@@ -55,7 +60,7 @@ pub(super) struct Field {
 
 /// Lowers every definition.
 pub(super) fn lower(graph: &Graph) -> Result<Vec<Low>> {
-    let mut lowering = Lowering { defs: &graph.defs, steps: graph.steps, depth: 0 };
+    let mut lowering = Lowering { defs: &graph.defs, steps: graph.steps, depth: 0, at: Arc::default() };
     graph.defs.iter().map(|node| lowering.node(node)).collect()
 }
 
@@ -63,6 +68,8 @@ struct Lowering<'a> {
     defs: &'a [Node],
     steps: usize,
     depth: usize,
+    /// JSON pointer of the array or object that is being lowered.
+    at: Arc<str>,
 }
 
 impl Resolve for Lowering<'_> {
@@ -73,7 +80,7 @@ impl Resolve for Lowering<'_> {
         &mut self.steps
     }
     fn at(&self) -> String {
-        String::new()
+        self.at.to_string()
     }
 }
 
@@ -86,7 +93,7 @@ impl Lowering<'_> {
         };
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Error::ty("", "schema", format!("values are nested deeper than {MAX_DEPTH}")));
+            return Err(Error::ty(self.at(), "schema", format!("values are nested deeper than {MAX_DEPTH}")));
         }
         let (plain, excluding): (Vec<Arm>, Vec<Arm>) =
             algebra::generated(node).into_iter().partition(|a| a.not.is_empty());
@@ -116,15 +123,22 @@ impl Lowering<'_> {
             Kind::Null => scalars.push(RegexAst::Literal("null".into())),
             Kind::Bool(b) => scalars.push(RegexAst::Literal(b.to_string())),
             Kind::Number(n) => {
-                let ast = super::numbers::language(n).map_err(|reason| Error::ty("", "number", reason))?;
-                scalars.extend(non_empty(ast, "a number")?);
+                let ast = super::numbers::language(n);
+                let ast = ast.map_err(|reason| Error::ty(self.at(), "number", reason))?;
+                scalars.extend(self.non_empty(ast, "a number")?);
             }
-            Kind::String(s) => scalars.extend(non_empty(quoted(s), "a string")?),
+            Kind::String(s) => scalars.extend(self.non_empty(quoted(s), "a string")?),
             Kind::Array(a) => {
+                let outer = std::mem::replace(&mut self.at, a.at.clone());
                 let array = self.array(a)?;
+                self.at = outer;
                 low.arrays.push(array);
             }
-            Kind::Object(o) => low.objects.extend(self.object(o)?),
+            Kind::Object(o) => {
+                let outer = std::mem::replace(&mut self.at, o.at.clone());
+                low.objects.extend(self.object(o)?);
+                self.at = outer;
+            }
             Kind::Ref(def) => low.refs.push(*def),
         }
         Ok(())
@@ -132,7 +146,7 @@ impl Lowering<'_> {
 
     fn array(&mut self, a: &Array) -> Result<LowArray> {
         let prefix = a.prefix.iter().map(|n| self.node(n)).collect::<Result<_>>()?;
-        Ok(LowArray { prefix, rest: self.node(&a.rest)?, min: a.min, max: a.max })
+        Ok(LowArray { at: a.at.clone(), prefix, rest: self.node(&a.rest)?, min: a.min, max: a.max })
     }
 
     /// `None` if a required property has no value.
@@ -153,7 +167,7 @@ impl Lowering<'_> {
         let mut rest = Vec::new();
         let taken: Vec<&String> = o.props.keys().chain(&o.required).collect();
         for (keys, node) in self.regions(o)? {
-            let Some(key) = non_empty(key_language(&keys, &taken), "a property name")? else { continue };
+            let Some(key) = self.non_empty(key_language(&keys, &taken), "a property name")? else { continue };
             let value = self.node(&node)?;
             // A few possible names are optional properties: each comes once at most, and none runs out.
             match few_keys(&key) {
@@ -167,7 +181,7 @@ impl Lowering<'_> {
                 None => rest.push((key, value)),
             }
         }
-        Ok(Some(LowObject { fields, rest, min: o.min, max: o.max }))
+        Ok(Some(LowObject { at: o.at.clone(), fields, rest, min: o.min, max: o.max }))
     }
 
     /// Unnamed keys, split by which clauses speak of them. Keys of which none speaks are not generated, unless
@@ -178,7 +192,7 @@ impl Lowering<'_> {
         }
         if o.clauses.len() > MAX_CLAUSES {
             let reason = format!("more than {MAX_CLAUSES} rules for unnamed keys apply to one object");
-            return Err(Error::ty("", "patternProperties", reason));
+            return Err(Error::ty(self.at(), "patternProperties", reason));
         }
         let mut regions = Vec::new();
         for subset in 1u32..1 << o.clauses.len() {
@@ -197,18 +211,18 @@ impl Lowering<'_> {
         }
         Ok(regions)
     }
-}
 
-/// The language itself, unless it has no string.
-fn non_empty(ast: RegexAst, what: &str) -> Result<Option<RegexAst>> {
-    match pattern::is_empty(&ast) {
-        Some(true) => Ok(None),
-        Some(false) => Ok(Some(ast)),
-        None => Err(Error::ty(
-            "",
-            "pattern",
-            format!("whether {what} can satisfy the rules takes too long to find out"),
-        )),
+    /// The language itself, unless it has no string.
+    fn non_empty(&self, ast: RegexAst, what: &str) -> Result<Option<RegexAst>> {
+        match pattern::is_empty(&ast) {
+            Some(true) => Ok(None),
+            Some(false) => Ok(Some(ast)),
+            None => Err(Error::ty(
+                self.at(),
+                "pattern",
+                format!("whether {what} can satisfy the rules takes too long to find out"),
+            )),
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use super::vocabulary::Vocabulary;
 use super::Type;
 use crate::backend::Mask;
 use crate::error::{Error, Result};
-use llguidance::api::StopReason;
 use llguidance::toktrie::SimpleVob;
 
 /// Follows one value through the grammar of its type. Its state is the type and the tokens so far: consuming
@@ -29,9 +28,11 @@ impl Matcher {
     /// [`Error::Type`] if the type is too large for the matcher.
     pub fn new(ty: &Type, vocabulary: &Vocabulary) -> Result<Self> {
         let parser = vocabulary.factory().create_parser_from_init_default(ty.0.emitted.grammar.clone());
-        let inner = llguidance::Matcher::new(parser);
+        let mut inner = llguidance::Matcher::new(parser);
+        // Kept by the parser until they are asked for: a type that is too large fails here, before any token.
+        inner.compute_ff_tokens();
         match inner.get_error() {
-            Some(e) => Err(Error::ty("", "schema", first_line(&e))),
+            Some(e) => Err(too_complex(&e)),
             None => {
                 let keys = ty.0.emitted.open_keys.then(Keys::default);
                 Ok(Matcher { inner, vocabulary: vocabulary.clone(), ended: false, keys, mask: None })
@@ -227,18 +228,14 @@ impl Matcher {
     }
 
     fn failed(&self, e: impl std::fmt::Display) -> Error {
-        let text = first_line(&e.to_string());
-        match self.inner.stop_reason() {
-            StopReason::LexerTooComplex | StopReason::ParserTooComplex => {
-                Error::ty("", "schema", format!("the type is too complex here: {text}"))
-            }
-            _ => Error::Internal(format!("matcher: {text}")),
-        }
+        too_complex(&e.to_string())
     }
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_string()
+/// The matcher fails for want of room only: whatever else a type may have was refused when it was made.
+fn too_complex(e: &str) -> Error {
+    let text = e.lines().next().unwrap_or_default();
+    Error::ty("", "schema", format!("the type is too complex for the matcher here: {text}"))
 }
 
 /// Copies the bits below `vocab`.

@@ -13,6 +13,7 @@ mod check;
 mod decimal;
 mod dialect;
 mod emit;
+mod exact;
 mod exclude;
 mod expr;
 mod expr_leaf;
@@ -25,10 +26,12 @@ mod numbers;
 mod pattern;
 mod pattern_parser;
 mod pointer;
+mod portable;
 mod read;
 mod read_kinds;
 mod rules;
 mod shortest;
+mod size;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -167,6 +170,7 @@ impl Type {
             Some(n) => Error::ty(format!("character {n}"), "JSON", e.reason),
             None => Error::ty("schema", "JSON", e.reason),
         })?;
+        exact::check(text)?;
         Self::schema_value(value)
     }
 
@@ -284,6 +288,11 @@ fn choice(list: &[String]) -> Result<Compiled> {
             "choice",
             format!("there are 1 to {MAX_CHOICES} strings to choose from"),
         ));
+    }
+    if let Some(long) = list.iter().find(|s| s.len() > read::MAX_LITERAL) {
+        let reason =
+            format!("a string of {} bytes is too large; at most {} are taken", long.len(), read::MAX_LITERAL);
+        return Err(Error::ty("choice", "choice", reason));
     }
     let mut distinct: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();

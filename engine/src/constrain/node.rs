@@ -86,6 +86,8 @@ pub(super) struct Strings {
 
 #[derive(Debug, Clone)]
 pub(super) struct Array {
+    /// JSON pointer of the schema that it comes from.
+    pub at: Arc<str>,
     pub prefix: Vec<Node>,
     pub rest: Node,
     pub min: u64,
@@ -94,6 +96,8 @@ pub(super) struct Array {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Object {
+    /// JSON pointer of the schema that it comes from.
+    pub at: Arc<str>,
     /// Named properties in declared order, each with everything that applies to it.
     pub props: IndexMap<String, Node>,
     pub required: IndexSet<String>,
@@ -188,7 +192,7 @@ impl Node {
 
     /// Every value, as arms.
     pub fn all_kinds() -> Vec<Arm> {
-        let any_array = Array { prefix: Vec::new(), rest: Node::Any, min: 0, max: None };
+        let any_array = Array { at: Arc::default(), prefix: Vec::new(), rest: Node::Any, min: 0, max: None };
         [
             Kind::Null,
             Kind::Bool(false),

@@ -1,7 +1,8 @@
 //! Sets of numbers as regular languages over their decimal notation.
 //!
 //! A number without bounds is written with at most [`MAX_DIGITS`] digits and a short exponent; one with bounds
-//! or steps is written without an exponent, since the order of decimals is then the order of their digits.
+//! or steps is written without an exponent, since the order of decimals is then the order of their digits, and with
+//! at most [`MAX_EXACT_DIGITS`] digits if it has a fraction.
 
 use super::decimal::Decimal;
 use super::node::{Bound, Numbers};
@@ -11,6 +12,11 @@ use llguidance::derivre::RegexAst;
 pub(super) const MAX_DIGITS: usize = 17;
 /// Digits of an integer bound that is honoured beyond [`MAX_DIGITS`]: those of u64.
 const MAX_BOUND_DIGITS: usize = 20;
+/// Digits of a number with a fraction, where it is compared with something: doubles keep that many decimal digits
+/// apart and in order, so that whoever parses the number as a double comes to the same answer.
+const MAX_EXACT_DIGITS: usize = 15;
+/// Digits of an integral multiple of a step: any such number is an integer of 64 bits.
+const MAX_MULTIPLE_DIGITS: usize = 18;
 /// Largest `multipleOf` in units of its last digit: the matcher has a state for every remainder.
 const MAX_STEP: u32 = 20_000;
 const MAX_STEP_DECIMALS: u32 = 8;
@@ -30,18 +36,26 @@ fn minus(ast: RegexAst) -> RegexAst {
 /// The notation of every number in the set, or why it cannot be enforced.
 pub(super) fn language(n: &Numbers) -> Result<RegexAst, String> {
     if let Some(list) = &n.literals {
-        return Ok(RegexAst::Or(list.iter().map(|d| RegexAst::Literal(d.text())).collect()));
+        return Ok(RegexAst::Or(list.iter().map(|d| RegexAst::Literal(d.notation())).collect()));
     }
     let plain = n.min.is_none() && n.max.is_none() && n.multiples.is_empty() && n.except.is_empty();
-    let mut all = vec![shape(n, plain)];
+    let most = if n.multiples.is_empty() { MAX_BOUND_DIGITS } else { MAX_MULTIPLE_DIGITS };
+    let beyond = |b: &Option<Bound>, negative| {
+        b.as_ref().is_some_and(|b| b.value.negative == negative && b.value.int.len() > most)
+    };
+    if beyond(&n.min, false) || beyond(&n.max, true) {
+        let what = if n.multiples.is_empty() { "numbers" } else { "multiples" };
+        return Err(format!("{what} of more than {most} digits are never generated"));
+    }
+    let mut all = vec![shape(n, plain, most)];
     if let Some(bound) = &n.min {
-        all.push(at_least(bound)?);
+        all.push(at_least(bound));
     }
     if let Some(bound) = &n.max {
         all.push(at_most(bound));
     }
-    for step in &n.multiples {
-        all.push(multiple(step)?);
+    if let Some(step) = common_multiple(&n.multiples)? {
+        all.push(multiple(&step)?);
     }
     for d in &n.except {
         all.push(RegexAst::Not(Box::new(equal(d))));
@@ -50,41 +64,47 @@ pub(super) fn language(n: &Numbers) -> Result<RegexAst, String> {
 }
 
 /// The notation of numbers, whatever their bounds; exponents only where there are none.
-fn shape(n: &Numbers, plain: bool) -> RegexAst {
-    // A lower bound of more digits than usual needs them; the same for an upper one below zero.
-    let longest = [&n.min, &n.max].into_iter().flatten().map(|b| b.value.int.len()).max().unwrap_or(0);
-    let digits = MAX_DIGITS.max(longest.min(MAX_BOUND_DIGITS));
-    if n.integer {
-        return rx(format!("-?[1-9][0-9]{{0,{}}}|0", digits - 1));
+fn shape(n: &Numbers, plain: bool, most: usize) -> RegexAst {
+    if plain && !n.integer {
+        let exponent = "([eE][-+]?[0-9]{1,2})?";
+        return RegexAst::And(vec![
+            rx(format!("-?(0|[1-9][0-9]*)(\\.[0-9]+)?{exponent}")),
+            rx(format!("-?[0-9](\\.?[0-9]){{0,{}}}{exponent}", MAX_DIGITS - 1)),
+        ]);
     }
-    let exponent = if plain { "([eE][-+]?[0-9]{1,2})?" } else { "" };
-    RegexAst::And(vec![
-        rx(format!("-?(0|[1-9][0-9]*)(\\.[0-9]+)?{exponent}")),
-        rx(format!("-?[0-9](\\.?[0-9]){{0,{}}}{exponent}", digits - 1)),
-    ])
+    // A lower bound of more digits than usual needs them; the same for an upper one below zero.
+    let lengths = [&n.min, &n.max].into_iter().flatten().map(|b| b.value.int.len());
+    let digits = lengths.filter(|&l| l <= most).max().unwrap_or(0).max(MAX_DIGITS);
+    let integer = rx(format!("-?[1-9][0-9]{{0,{}}}|0", digits - 1));
+    if n.integer {
+        return integer;
+    }
+    let fraction = RegexAst::And(vec![
+        rx("-?(0|[1-9][0-9]*)\\.[0-9]+"),
+        rx(format!("-?(0\\.[0-9]{{1,{MAX_EXACT_DIGITS}}}|[0-9](\\.?[0-9]){{0,{}}})", MAX_EXACT_DIGITS - 1)),
+    ]);
+    RegexAst::Or(vec![integer, fraction])
 }
 
 fn non_negative() -> RegexAst {
     rx("(0|[1-9][0-9]*)(\\.[0-9]+)?")
 }
 
-fn at_least(b: &Bound) -> Result<RegexAst, String> {
+/// A bound that some number of at most [`MAX_BOUND_DIGITS`] digits satisfies.
+fn at_least(b: &Bound) -> RegexAst {
     let d = fit(&b.value);
     if d.0.int.len() > MAX_BOUND_DIGITS {
-        return match b.value.negative {
-            true => Ok(RegexAst::Or(vec![non_negative(), minus(non_negative())])),
-            false => Err(format!("numbers of more than {MAX_BOUND_DIGITS} digits are never generated")),
-        };
+        return RegexAst::Or(vec![non_negative(), minus(non_negative())]);
     }
-    Ok(match b.value.negative {
+    match b.value.negative {
         false => above(&d.0, b.exclusive || d.1),
         true => RegexAst::Or(vec![non_negative(), minus(below(&d.0, b.exclusive && !d.1))]),
-    })
+    }
 }
 
 fn at_most(b: &Bound) -> RegexAst {
     let d = fit(&b.value);
-    if d.0.int.len() > MAX_BOUND_DIGITS && !b.value.negative {
+    if d.0.int.len() > MAX_BOUND_DIGITS {
         return RegexAst::Or(vec![non_negative(), minus(non_negative())]);
     }
     match b.value.negative {
@@ -176,6 +196,22 @@ fn equal(d: &Decimal) -> RegexAst {
         "" => format!("{sign}{}(\\.0+)?", d.int),
         frac => format!("{sign}{}\\.{frac}0*", d.int),
     })
+}
+
+/// The step whose multiples are those of all steps: as integers of the smallest unit, their least common multiple.
+fn common_multiple(steps: &[Decimal]) -> Result<Option<Decimal>, String> {
+    let Some((first, rest)) = steps.split_first() else { return Ok(None) };
+    if rest.is_empty() {
+        return Ok(Some(first.clone()));
+    }
+    let scale = steps.iter().map(|s| s.frac.len()).max().unwrap_or(0);
+    let mut common = 1u64;
+    for step in steps {
+        let units = format!("{}{:0<scale$}", step.int, step.frac).parse::<u64>().ok().filter(|&u| u > 0);
+        let next = units.and_then(|u| (common / gcd(common, u)).checked_mul(u));
+        common = next.ok_or_else(step_limit)?;
+    }
+    Ok(Decimal::parse(&format!("{common}e-{scale}")))
 }
 
 /// Integral multiples of a step.
@@ -311,6 +347,47 @@ mod tests {
                 assert_eq!(accepts(&n, s), n.contains(&d(s)), "{s} % {step}");
             }
         }
+    }
+
+    #[test]
+    fn several_steps_are_one() {
+        for (steps, want) in [
+            (&["0.03", "0.02"][..], Some("0.06")),
+            (&["4", "6", "10"], Some("60")),
+            (&["0.5", "3"], Some("3")),
+            (&["7"], Some("7")),
+            (&[], None),
+        ] {
+            let steps: Vec<Decimal> = steps.iter().map(|s| d(s)).collect();
+            assert_eq!(common_multiple(&steps).unwrap(), want.map(d), "{steps:?}");
+        }
+        let primes = Numbers { multiples: vec![d("19997"), d("19991"), d("19993")], ..Default::default() };
+        assert!(language(&primes).unwrap_err().contains("units"));
+    }
+
+    /// Whoever parses the text as a double compares it as we do.
+    #[test]
+    fn compared_fractions_are_exact_as_doubles() {
+        let min = Numbers { min: bound("9.5", true), ..Default::default() };
+        let step = Numbers { multiples: vec![d("0.03")], min: bound("1", false), ..Default::default() };
+        for (n, text, want) in [
+            (&min, "9.5000000000000001", false),
+            (&min, "9.50000000000001", true),
+            (&min, "12345678901234567", true),
+            (&min, "123456789012345.67", false),
+            (&step, "300236300239039.38", false),
+            (&step, "3002363002390.38", true),
+            (&step, "0.123456789012345", false),
+        ] {
+            assert_eq!(accepts(n, text), want, "{text}");
+        }
+        let far = |min, max| Numbers { min, max, ..Default::default() };
+        let far = [far(bound("1e300", false), None), far(None, bound("-1e300", false))];
+        for n in far {
+            assert_eq!(language(&n).unwrap_err(), "numbers of more than 20 digits are never generated");
+        }
+        let wide = Numbers { min: bound("1e18", false), multiples: vec![d("3")], ..Default::default() };
+        assert_eq!(language(&wide).unwrap_err(), "multiples of more than 18 digits are never generated");
     }
 
     #[test]

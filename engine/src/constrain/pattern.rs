@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 
 /// Anchored alternatives are multiplied out; no more than this many times.
 const MAX_EXPANSIONS: usize = 500;
+/// Characters of a pattern whose repetitions are written out.
+const MAX_SIZE: u64 = 200_000;
 /// Work that one emptiness proof may take.
 const PROOF_FUEL: u64 = 200_000;
 
@@ -59,6 +61,10 @@ impl Pattern {
 
     fn parse(source: &str, search: bool) -> Result<Self, PatternError> {
         let tree = pattern_parser::parse(source)?;
+        let size = tree.size();
+        if size > MAX_SIZE {
+            return refuse(&format!("the pattern is too large: its repetitions multiply out to {size} characters; at most {MAX_SIZE} are taken"));
+        }
         let mut builder = Builder { expansions: 0 };
         let before = if search { Before::Anything } else { Before::Nothing };
         let ast = builder.language(&[&tree], before, search)?;
@@ -90,12 +96,26 @@ impl Pattern {
 
 /// Whether a language has no string at all; `None` if that takes too much work to find out.
 pub(super) fn is_empty(ast: &RegexAst) -> Option<bool> {
+    if plainly_has_a_string(ast) {
+        return Some(false);
+    }
     let mut builder = RegexBuilder::new();
     let expr = builder.mk(ast).ok()?;
     if builder.exprset().is_positive(expr) {
         return Some(false);
     }
     Some(builder.to_regex_limited(expr, PROOF_FUEL).ok()?.always_empty())
+}
+
+/// Whether a language has a string for reasons that need no engine: so do most.
+fn plainly_has_a_string(ast: &RegexAst) -> bool {
+    match ast {
+        RegexAst::Literal(_) => true,
+        RegexAst::Regex(source) => source == ANY_STRING,
+        RegexAst::Or(all) => all.iter().any(plainly_has_a_string),
+        RegexAst::JsonQuote(inner, _) => plainly_has_a_string(inner),
+        _ => false,
+    }
 }
 
 /// What may stand before the place that is being matched.
@@ -250,6 +270,8 @@ mod tests {
             ("(?!a)b", &["b", "ab"], &["a"]),
             (r"^(?<year>\d{4})-(?:\d\d)$", &["2024-01"], &["2024"]),
             ("^a{,3}$", &["a{,3}"], &["aa"]),
+            ("^a{2}{$", &["aa{"], &["aa"]),
+            ("^{x}$", &["{x}"], &["x"]),
             (r"^[^]$", &["x", "\n"], &[""]),
             (r"^\p{Lu}+$", &["ÀB"], &["a"]),
             (r"^\s\S$", &[" x", "\u{a0}y"], &["xx"]),
@@ -292,6 +314,15 @@ mod tests {
             ("(?i)a", 1, "not part of"),
             ("a{3,2}", 1, "out of order"),
             ("a{999999999}", 1, "end at"),
+            ("a{2}{3}", 4, "nothing to repeat"),
+            ("a*{2}", 2, "nothing to repeat"),
+            ("(a|a)*{1000}", 6, "nothing to repeat"),
+            ("a+?{2,}", 3, "nothing to repeat"),
+            ("{2}", 0, "nothing to repeat"),
+            ("a|{2,3}", 2, "nothing to repeat"),
+            ("({1})", 1, "nothing to repeat"),
+            ("^((a{0,100}){0,100}){0,100}$", 0, "too large"),
+            ("(a{1000}){1000}", 0, "too large"),
             (r"\u12", 0, "malformed"),
             (r"\p{Nope}", 0, "unknown"),
             ("(^a)+b", 0, "repeated group"),

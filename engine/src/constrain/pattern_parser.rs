@@ -36,6 +36,18 @@ impl Tree {
             Tree::Start | Tree::End | Tree::Look { .. } => true,
         }
     }
+
+    /// Characters, with repetitions written out.
+    pub fn size(&self) -> u64 {
+        match self {
+            Tree::Class(_) => 1,
+            Tree::Seq(v) | Tree::Alt(v) => v.iter().map(Tree::size).fold(0, u64::saturating_add),
+            Tree::Repeat(t, min, u32::MAX) => t.size().saturating_mul(u64::from(*min).max(1)),
+            Tree::Repeat(t, _, max) => t.size().saturating_mul(u64::from(*max)),
+            Tree::Start | Tree::End => 0,
+            Tree::Look { inner, .. } => inner.size(),
+        }
+    }
 }
 
 /// Parses a pattern.
@@ -136,6 +148,15 @@ impl Parser {
                 self.at = start;
                 return self.err(format!("nothing to repeat before {c:?}"));
             }
+            '{' => {
+                self.at = start;
+                if self.counts()?.is_some() {
+                    self.at = start;
+                    return self.err("nothing to repeat before the counts");
+                }
+                self.at = start + 1;
+                Tree::Class(format!("[{}]", literal(c)))
+            }
             c => Tree::Class(format!("[{}]", literal(c))),
         })
     }
@@ -187,8 +208,14 @@ impl Parser {
             self.at = start;
             return self.err("an assertion cannot be repeated");
         }
-        if matches!(self.peek(), Some('*' | '+' | '?')) {
-            return self.err("nothing to repeat");
+        let again = self.at;
+        let repeats = match self.peek() {
+            Some('{') => self.counts()?.is_some(),
+            other => matches!(other, Some('*' | '+' | '?')),
+        };
+        self.at = again;
+        if repeats {
+            return self.err("nothing to repeat: a quantifier follows a quantifier");
         }
         Ok(Tree::Repeat(Box::new(atom), min, max))
     }

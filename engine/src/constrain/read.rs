@@ -3,6 +3,7 @@
 use super::algebra::{self, Resolve};
 use super::decimal::Decimal;
 use super::dialect::{self, Dialect};
+use super::exact;
 use super::node::*;
 use super::pointer;
 use crate::error::{Error, Result};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 
 /// Definitions of one schema.
 const MAX_DEFS: usize = 4000;
+/// Bytes of one constant string or property name: the matcher has a state for every byte.
+pub(super) const MAX_LITERAL: usize = 16 << 10;
 
 /// A schema, read.
 pub(super) struct Graph {
@@ -195,9 +198,13 @@ impl<'a> Reader<'a> {
             "$ref" => self.reference(map, place)?,
             "enum" => {
                 let Value::Array(values) = value else { return bad(place, keyword, "an array of values") };
+                literals(value, keyword, place)?;
                 enum_node(values)
             }
-            "const" => value_node(value),
+            "const" => {
+                literals(value, keyword, place)?;
+                value_node(value)
+            }
             "allOf" => {
                 let mut all = Node::Any;
                 for node in self.list(keyword, value, place)? {
@@ -381,6 +388,33 @@ pub(super) fn bad<T>(place: &Place, keyword: &str, wanted: &str) -> Result<T> {
     Err(Error::ty(&place.at, keyword, format!("the value must be {wanted}")))
 }
 
+/// Refuses a string that is too long to be written letter by letter.
+pub(super) fn literal_size(text: &str, keyword: &str, place: &Place) -> Result<()> {
+    if text.len() > MAX_LITERAL {
+        let reason =
+            format!("a string of {} bytes is too large; at most {MAX_LITERAL} are taken", text.len());
+        return Err(Error::ty(&place.at, keyword, reason));
+    }
+    Ok(())
+}
+
+/// Refuses constants that cannot be written exactly.
+fn literals(value: &Value, keyword: &str, place: &Place) -> Result<()> {
+    // Schemas are nested 100 deep at most, and so are their constants.
+    match value {
+        Value::Number(n) if !exact::constant_is_certain(n) => {
+            Err(Error::ty(&place.at, keyword, exact::uncertain(n)))
+        }
+        Value::String(s) => literal_size(s, keyword, place),
+        Value::Array(items) => items.iter().try_for_each(|v| literals(v, keyword, place)),
+        Value::Object(map) => map.iter().try_for_each(|(key, v)| {
+            literal_size(key, keyword, place)?;
+            literals(v, keyword, place)
+        }),
+        _ => Ok(()),
+    }
+}
+
 fn exclusion(node: Node, place: &Place, keyword: &'static str) -> Exclusion {
     Exclusion { node: Arc::new(node), at: place.at.as_str().into(), keyword }
 }
@@ -433,11 +467,18 @@ fn value_node(value: &Value) -> Node {
         Value::Array(items) => {
             let n = items.len() as u64;
             let prefix = items.iter().map(value_node).collect();
-            Kind::Array(Arc::new(Array { prefix, rest: Node::never(), min: n, max: Some(n) }))
+            Kind::Array(Arc::new(Array {
+                at: Arc::default(),
+                prefix,
+                rest: Node::never(),
+                min: n,
+                max: Some(n),
+            }))
         }
         Value::Object(map) => {
             let clauses = vec![Clause { keys: Keys::default(), node: Node::never() }];
             Kind::Object(Arc::new(Object {
+                at: Arc::default(),
                 props: map.iter().map(|(k, v)| (k.clone(), value_node(v))).collect(),
                 required: map.keys().cloned().collect(),
                 clauses,

@@ -3,10 +3,11 @@
 use super::algebra::{self, length_language};
 use super::decimal::Decimal;
 use super::dialect;
+use super::exact;
 use super::formats::{self, Format};
 use super::node::*;
 use super::pattern::Pattern;
-use super::read::{bad, Place, Reader};
+use super::read::{bad, literal_size, Place, Reader};
 use crate::error::{Error, Result};
 use llguidance::derivre::RegexAst;
 use serde_json::{Map, Value};
@@ -114,14 +115,24 @@ impl<'a> Reader<'a> {
         if map.contains_key("contains") {
             return Err(Error::ty(&place.at, "contains", "that some item matches cannot be enforced"));
         }
-        Ok((max.is_none_or(|m| min <= m)).then_some(Array { prefix, rest, min, max }))
+        Ok((max.is_none_or(|m| min <= m)).then_some(Array {
+            at: place.at.as_str().into(),
+            prefix,
+            rest,
+            min,
+            max,
+        }))
     }
 
     fn object(&mut self, map: &'a Keywords, place: &Place) -> Result<Object> {
-        let mut object =
-            Object { min: count(map, "minProperties", place)?.unwrap_or(0), ..Default::default() };
+        let mut object = Object {
+            min: count(map, "minProperties", place)?.unwrap_or(0),
+            at: place.at.as_str().into(),
+            ..Default::default()
+        };
         object.max = count(map, "maxProperties", place)?;
         for (key, schema) in schemas(map, "properties", place)? {
+            literal_size(key, "properties", place)?;
             let node = self.schema(schema, &place.part("properties").part(key))?;
             object.props.insert(key.clone(), node);
         }
@@ -145,7 +156,15 @@ impl<'a> Reader<'a> {
         self.required(map, place, &mut object)?;
         if let Some(schema) = map.get("propertyNames") {
             let node = self.schema(schema, &place.part("propertyNames"))?;
-            restrict_names(&mut object, node, place)?;
+            let names = allowed_names(node, place)?;
+            if !map.contains_key("additionalProperties") {
+                // It speaks of further keys, so there are some.
+                let keys = Keys { all: names.iter().cloned().collect(), ..Default::default() };
+                object.clauses.push(Clause { keys, node: Node::Any });
+            }
+            if let Some(names) = names {
+                restrict_names(&mut object, names, place)?;
+            }
         }
         Ok(object)
     }
@@ -158,6 +177,7 @@ impl<'a> Reader<'a> {
                     let Some(name) = name.as_str() else {
                         return bad(place, "required", "an array of names");
                     };
+                    literal_size(name, "required", place)?;
                     object.required.insert(name.to_string());
                 }
             }
@@ -224,6 +244,9 @@ fn numbers(map: &Keywords, integer: bool, place: &Place) -> Result<Numbers> {
 fn decimal(map: &Keywords, keyword: &str, place: &Place) -> Result<Option<Decimal>> {
     match map.get(keyword) {
         None => Ok(None),
+        Some(Value::Number(n)) if !exact::bound_is_certain(n) => {
+            Err(Error::ty(&place.at, keyword, exact::uncertain(n)))
+        }
         Some(Value::Number(n)) => match Decimal::of(n) {
             Some(d) => Ok(Some(d)),
             None => bad(place, keyword, "a number of moderate size"),
@@ -259,10 +282,10 @@ fn schemas<'a>(map: &'a Keywords, keyword: &str, place: &Place) -> Result<Vec<(&
     }
 }
 
-/// `propertyNames`: keys that are no such string are not there.
-fn restrict_names(object: &mut Object, node: Node, place: &Place) -> Result<()> {
+/// The names that `propertyNames` allows; `None` if it allows all.
+fn allowed_names(node: Node, place: &Place) -> Result<Option<Pattern>> {
     let arms = match node {
-        Node::Any => return Ok(()),
+        Node::Any => return Ok(None),
         Node::Union(arms) => arms,
     };
     let mut sets = Vec::new();
@@ -280,7 +303,11 @@ fn restrict_names(object: &mut Object, node: Node, place: &Place) -> Result<()> 
         }
     }
     let allowed = RegexAst::And(vec![length_language(0, None), RegexAst::Or(sets)]);
-    let names = Pattern::of(format!("propertyNames at {}", place.at), allowed);
+    Ok(Some(Pattern::of(format!("propertyNames at {}", place.at), allowed)))
+}
+
+/// Keys whose names are not allowed are not there.
+fn restrict_names(object: &mut Object, names: Pattern, place: &Place) -> Result<()> {
     for (key, value) in &mut object.props {
         if !names.matches(key) {
             *value = Node::never();

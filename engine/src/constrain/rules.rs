@@ -11,6 +11,8 @@ use std::collections::HashMap;
 const MAX_SYMBOLS: usize = 60_000;
 /// Nodes of all regular expressions together.
 const MAX_LEXER_COST: u64 = 2_000_000;
+/// Bytes of all constants and property names that one value may have: the matcher has a state for each of them.
+const MAX_LITERAL_BYTES: usize = 40_000;
 
 /// A symbol of the grammar.
 pub(super) type Sym = SymIdx;
@@ -26,11 +28,17 @@ pub(super) struct Rules {
     at_most: HashMap<(usize, u64), Sym>,
     start: Sym,
     empty: Option<Sym>,
+    literal_bytes: usize,
 }
 
 /// An error out of the matcher's library: limits of its own, or notation it does not take.
 pub(super) fn foreign(e: impl std::fmt::Display) -> Error {
-    Error::ty("", "schema", e.to_string())
+    let text = e.to_string();
+    Error::ty(
+        "",
+        "schema",
+        format!("the matcher does not take it: {}", text.lines().next().unwrap_or_default()),
+    )
 }
 
 impl Rules {
@@ -51,6 +59,7 @@ impl Rules {
             at_most: HashMap::new(),
             start,
             empty: None,
+            literal_bytes: 0,
         })
     }
 
@@ -74,6 +83,7 @@ impl Rules {
 
     /// A terminal: the longest match of a regular expression. A nullable one becomes optional.
     pub fn lexeme(&mut self, ast: RegexAst) -> Result<Sym> {
+        let literal_bytes = super::size::literal_bytes(&ast);
         let index =
             self.lexer.add_greedy_lexeme(String::new(), ast, false, None, usize::MAX).map_err(foreign)?;
         if self.lexer.cost() > MAX_LEXER_COST {
@@ -85,6 +95,12 @@ impl Rules {
         }
         if let Some(&sym) = self.terminals.get(&index.as_usize()) {
             return Ok(sym);
+        }
+        self.literal_bytes = self.literal_bytes.saturating_add(literal_bytes);
+        if self.literal_bytes > MAX_LITERAL_BYTES {
+            let reason =
+                format!("the constants and property names of a value have more than {MAX_LITERAL_BYTES} bytes together");
+            return Err(Error::ty("", "schema", reason));
         }
         let sym = self.fresh()?;
         self.grammar.make_terminal(sym, index, &self.lexer).map_err(foreign)?;

@@ -18,6 +18,10 @@ const MAX_TRIE_BYTES: usize = 4_000_000;
 const MASK_FUEL: u64 = 1_000_000;
 /// Lexer states that one value may reach: about 2 kB each.
 const MAX_LEXER_STATES: usize = 50_000;
+/// Ways to go on at one place, about two for each property that may come.
+const MAX_WAYS: usize = 20_000;
+/// Parser items of one mask or one run of forced text, about 50 ns each.
+const MAX_STEP_ITEMS: usize = 1_000_000;
 
 /// What the matcher asks of a tokenizer.
 pub(super) trait Tokens: Send + Sync {
@@ -104,6 +108,8 @@ impl Vocabulary {
         limits.verbose_errors = false;
         limits.max_lexer_states = MAX_LEXER_STATES;
         limits.step_lexer_fuel = MASK_FUEL;
+        limits.max_items_in_row = MAX_WAYS;
+        limits.step_max_items = MAX_STEP_ITEMS;
         Ok(Vocabulary(Arc::new(Inner { factory, eos, quoting, vocab })))
     }
 

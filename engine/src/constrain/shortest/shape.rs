@@ -472,12 +472,12 @@ impl Building {
             let scalar = self.scalar(ast)?;
             self.add(node, Alt::Scalar(scalar));
         }
-        for LowArray { prefix, rest, min, max } in &low.arrays {
+        for LowArray { prefix, rest, min, max, .. } in &low.arrays {
             let prefix = prefix.iter().map(|l| self.make(l)).collect::<Result<_>>()?;
             let rest = self.make(rest)?;
             self.add(node, Alt::Array(array(prefix, rest, *min, *max)));
         }
-        for LowObject { fields, rest, min, max } in &low.objects {
+        for LowObject { fields, rest, min, max, .. } in &low.objects {
             let mut named = Vec::new();
             for field in fields {
                 let key = format!("{}:", json_text(&field.key)).into_bytes();

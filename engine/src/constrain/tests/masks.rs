@@ -71,6 +71,31 @@ fn masks_of_finite_schemas_are_exact() {
         ),
         (json!({"type": "string", "enum": ["a", "b", "c"], "not": {"const": "b"}}), &["\"a\"", "\"c\""]),
         (
+            json!({"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 1}, "c": {"const": 1}}, "minProperties": 1, "maxProperties": 2}),
+            &[
+                r#"{"a":1}"#,
+                r#"{"b":1}"#,
+                r#"{"c":1}"#,
+                r#"{"a":1,"b":1}"#,
+                r#"{"a":1,"c":1}"#,
+                r#"{"b":1,"c":1}"#,
+            ],
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 1}, "c": {"const": 1}}, "required": ["b"], "minProperties": 2}),
+            &[r#"{"a":1,"b":1}"#, r#"{"b":1,"c":1}"#, r#"{"a":1,"b":1,"c":1}"#],
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"const": 1}}, "propertyNames": {"enum": ["a", "b"]}, "patternProperties": {"b": {"const": 2}}, "minProperties": 1}),
+            &[r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":1,"b":2}"#],
+        ),
+        (json!({"type": "string", "pattern": "^\\ud83d\\ude42$"}), &["\"🙂\""]),
+        (json!({"type": "string", "pattern": "^\\0$"}), &["\"\\u0000\""]),
+        (
+            json!({"type": "string", "pattern": "^(a{,3}|[\\w-a]{2}|a{)$", "enum": ["a{,3}", "a-", "a{", "a"]}),
+            &["\"a{,3}\"", "\"a-\"", "\"a{\""],
+        ),
+        (
             json!({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 3}, {"type": "integer", "minimum": 3, "maximum": 4}]}),
             &["1", "2", "4"],
         ),

@@ -3,7 +3,9 @@
 mod budgets;
 mod expressions;
 mod hostile;
+mod limits;
 mod masks;
+mod numbers;
 mod real;
 mod refused;
 mod walks;

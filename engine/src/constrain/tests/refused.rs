@@ -19,6 +19,8 @@ fn refused_schemas_name_place_keyword_and_reason() {
         (json!({"properties": {"a": {"minLength": "1"}}}), "/properties/a", "minLength", "non-negative"),
         (json!({"items": {"pattern": "(a"}}), "/items", "pattern", "character 1"),
         (json!({"pattern": "\\bfoo"}), "", "pattern", "boundary"),
+        (json!({"pattern": "a{2}{3}"}), "", "pattern", "nothing to repeat"),
+        (json!({"pattern": "(a|a)*{1000}"}), "", "pattern", "nothing to repeat"),
         (json!({"patternProperties": {"a(": {}}}), "/patternProperties", "a(", "not closed"),
         (json!({"uniqueItems": true, "type": "array"}), "", "uniqueItems", "distinct"),
         (json!({"contains": {"const": 1}, "type": "array"}), "", "contains", "some item"),
