@@ -19,6 +19,7 @@ fmt    | exit  | formatting of the Rust code
 rust   | cargo | unit, integration and documentation tests of every crate; the GPU on software Vulkan
 c      | lines | the C ABI from C, under valgrind
 node   | node  | the Node package against the bridge process
+python | unittest | the Python package against the bridge process
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
 clippy | exit  | lints, with warnings as errors
@@ -65,6 +66,21 @@ suite_node() {
   node --test --test-timeout=600000 --test-reporter=tap test/
 }
 
+suite_python() {
+  command -v python3 >/dev/null || skip "python3 is missing"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' || skip "$(python3 --version) is older than 3.9"
+  build
+  scripts/fetch-model.sh
+  # Only tests need it: without it, those of pydantic models are skipped, and counted.
+  local packages=$PWD/.cache/python-packages
+  PYTHONPATH=$packages python3 -c 'import pydantic' 2>/dev/null ||
+    python3 -m pip install --quiet --disable-pip-version-check --no-input --target "$packages" 'pydantic>=2' ||
+    echo "SKIPPED: pydantic is not to be had here"
+  unset LEAN_BRIDGE
+  cd hosts/python
+  PYTHONPATH=$packages PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -v -t . -s tests
+}
+
 suite_verify() {
   build
   local model fixtures=tests/fixtures/models status=0
@@ -104,6 +120,18 @@ component() {
 count_exit() { echo "$((1 - ($2 != 0))) $(($2 != 0)) 0"; }
 count_cargo() { awk '/^test result:/ {p += $4; f += $6; s += $8} END {print p + 0, f + 0, s + 0}' "$1"; }
 count_node() { awk '/^# pass /{p = $3} /^# (fail|cancelled) /{f += $3} /^# (skipped|todo) /{s += $3} END {print p + 0, f + 0, s + 0}' "$1"; }
+# The last lines are `Ran N tests in ..` and `OK` or `FAILED (failures=N, errors=N, skipped=N)`.
+count_unittest() {
+  awk '/^Ran [0-9]+ tests? in/ {n = $2}
+    /^(OK|FAILED)( \(.*\))?$/ {
+      for (i = split($0, part, /[(), ]+/); i > 0; i--) {
+        split(part[i], pair, "=")
+        if (pair[1] == "failures" || pair[1] == "errors") f += pair[2]
+        if (pair[1] == "skipped") s += pair[2]
+      }
+    }
+    END {p = n - f - s; print (p < 0 ? 0 : p), f + 0, s + 0}' "$1"
+}
 count_lines() { awk '/^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ {p += $1; f += $3; s += $5} END {print p + 0, f + 0, s + 0}' "$1"; }
 
 rows=()

@@ -8,13 +8,15 @@
 ``User`` is a dataclass, pydantic model, ``TypedDict``, annotation, type expression or JSON Schema: see ``type_of``.
 """
 
+from ._adapter import Adapter
 from ._aio import AsyncStream
 from ._annotations import Bounds
 from ._bridge_path import find_bridge
 from ._checkpoint import Checkpoint
 from ._connection import CancelToken
 from ._engine import Engine, GenerateOptions, Model, Session, StreamOptions, spawn
-from ._generation import Event, Prefill, Result, Stream, Token, Usage
+from ._generation import Event, Partial, Prefill, Result, Stream, Token, Usage
+from ._many import Branch
 from ._requests import Block, chat
 from ._types import Type, choice, expr, regex, schema, text, type_of
 from .errors import (
@@ -32,9 +34,11 @@ from .errors import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adapter",
     "AsyncStream",
     "Block",
     "Bounds",
+    "Branch",
     "BridgeExited",
     "BridgeNotFound",
     "CancelToken",
@@ -47,6 +51,7 @@ __all__ = [
     "InternalError",
     "LeanError",
     "Model",
+    "Partial",
     "Prefill",
     "ProtocolError",
     "ResourceError",

@@ -175,7 +175,7 @@ def encode_head(name: str, fields: dict[str, Any]) -> bytes:
     for field, wire_type in message.fields:
         try:
             codec_of(wire_type).put(out, fields.get(field, _empty(wire_type)))
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, struct.error, OverflowError) as error:
             raise ValueError(f"{field}: {error}") from None
     return bytes(out)
 

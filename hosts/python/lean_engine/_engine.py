@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypedDict, TypeVar, Union, overload
 
 from . import _aio, errors
+from ._adapter import Adapter, adapt_head
 from ._bridge_path import find_bridge
 from ._checkpoint import Checkpoint, CheckpointLike, load_checkpoint
 from ._connection import CREDIT, CancelToken, Connection, Message, Request
-from ._generation import Prefill, Result, Stream, Token, event_of, result_of
+from ._generation import Partial, Prefill, Result, Stream, Token, event_of, result_of
+from ._many import Branch, Group, close_all, open_all
 from ._process import BridgeProcess
 from ._requests import Block, to_json, wire_blocks, wire_options
 from ._types import Type, type_of
@@ -49,6 +51,8 @@ class StreamOptions(TypedDict, total=False):
     checkpoint: CheckpointLike
     #: Keeps the state after the value: ``Result.checkpoint``.
     keep: bool
+    #: Events with the value so far as well, for JSON types.
+    partials: bool
     #: Seconds after which the call ends with ``TimedOut``.
     timeout: float
     #: Ends the call with ``Cancelled`` once it is set.
@@ -60,6 +64,8 @@ class GenerateOptions(StreamOptions, total=False):
 
     on_token: Callable[[Token], object]
     on_prefill: Callable[[Prefill], object]
+    #: Asks for ``partials`` by itself.
+    on_partial: Callable[[Partial], object]
 
 
 class Engine:
@@ -109,14 +115,15 @@ class Engine:
         backend: Optional[str] = None,
         threads: Optional[int] = None,
         context: Optional[int] = None,
+        kv: Optional[str] = None,
         on_progress: Optional[Callable[[int, int], object]] = None,
         cancel: Optional[CancelToken] = None,
         timeout: Optional[float] = None,
     ) -> Model:
         """Loads a model file, or ``"echo"``, the model without weights.
 
-        ``backend`` is ``"auto"``, ``"cpu"`` or ``"gpu"``, ``context`` the default tokens of context; ``on_progress`` is
-        told bytes done and bytes in total.
+        ``backend`` is ``"auto"``, ``"cpu"`` or ``"gpu"``, ``context`` the default tokens of context, ``kv`` the precision of
+        keys and values (``"f32"``, ``"f24"``, ``"f16"``, ``"q8_0"``); ``on_progress`` is told bytes done and bytes in total.
         """
         head = {
             "path": path if _is_echo(path) else os.path.abspath(os.fspath(path)),
@@ -125,7 +132,8 @@ class Engine:
             "context": context,
             "progress": on_progress is not None,
         }
-        request = self.connection.open("LOAD", head, cancel=cancel, timeout=timeout)
+        tail = b"" if kv is None else to_json({"kv": kv})
+        request = self.connection.open("LOAD", head, tail, cancel=cancel, timeout=timeout)
 
         def listen(message: Message) -> None:
             if message.name == "PROGRESS" and on_progress is not None:
@@ -167,9 +175,14 @@ class _Generator:
     _engine: Engine
 
     def _open(
-        self, of: Optional[Type[Any]], blocks: Sequence[Any], events: bool, options: dict[str, Any]
+        self,
+        of: Optional[Type[Any]],
+        blocks: Sequence[Any],
+        events: bool,
+        options: Mapping[str, Any],
+        group: Optional[Group] = None,
     ) -> tuple[Request, object]:
-        """Sends a GENERATE; also returns what must live as long as it."""
+        """Sends a GENERATE, or a member of a group; also returns what must live as long as it."""
         raise NotImplementedError
 
     @overload
@@ -198,6 +211,31 @@ class _Generator:
         request, kept = self._open(of, blocks, True, options)
         return Stream(self._engine, request, of, kept)
 
+    def generate_many(self, branches: Sequence[Branch], **common: Any) -> list[Any]:
+        """Several values, 64 at most, that continue this context: a pass over the weights serves all of them.
+
+        Each is what it would be alone. ``common`` are options of all of them; a session stays as it is. If one fails,
+        the others are cancelled and its error is raised.
+        """
+        return [result.value for result in self.run_many(branches, **common)]
+
+    def run_many(self, branches: Sequence[Branch], **common: Any) -> list[Result[Any]]:
+        """The same as ``generate_many``, with everything about each value."""
+        types: list[Type[Any]] = []
+        kept: list[object] = []
+
+        def open_one(branch: Branch, group: Group) -> Request:
+            types.append(type_of(branch.type))
+            request, needed = self._open(types[-1], branch.blocks, False, {**common, **branch.options}, group)
+            kept.append(needed)
+            return request
+
+        requests = open_all(branches, open_one)
+        try:
+            return [result_of(self._engine, request.wait(), of) for request, of in zip(requests, types)]
+        finally:
+            close_all(requests)
+
     async def agenerate(self, type_: Any, /, *blocks: Any, **options: Any) -> Any:
         """``generate`` for asyncio; cancelling the task cancels the generation."""
         return await _aio.call(self.generate, type_, *blocks, **options)
@@ -211,16 +249,20 @@ class _Generator:
         return _aio.AsyncStream(lambda: self.stream(type_, *blocks, **options))
 
     def _finish(self, of: Type[Any], given: bool, blocks: Sequence[Any], options: dict[str, Any]) -> Result[Any]:
-        on_token, on_prefill = options.pop("on_token", None), options.pop("on_prefill", None)
-        events = on_token is not None or on_prefill is not None
-        request, kept = self._open(of if given else None, blocks, events, options)
+        listeners: dict[Any, Callable[[Any], object]] = {
+            kind: options.pop(name)
+            for name, kind in (("on_token", Token), ("on_prefill", Prefill), ("on_partial", Partial))
+            if options.get(name) is not None
+        }
+        if Partial in listeners:
+            options.setdefault("partials", True)
+        request, kept = self._open(of if given else None, blocks, bool(listeners), options)
 
         def listen(message: Message) -> None:
             event = event_of(message)
-            if isinstance(event, Token) and on_token is not None:
-                on_token(event)
-            if isinstance(event, Prefill) and on_prefill is not None:
-                on_prefill(event)
+            listener = listeners.get(type(event))
+            if listener is not None:
+                listener(event)
 
         answer = _run(request, listen)
         del kept
@@ -262,6 +304,21 @@ class Model(_Generator):
         """A checkpoint from its bytes or from a file, checked against this model."""
         return load_checkpoint(self._engine, self._handle, source, cancel=cancel, timeout=timeout)
 
+    def load_adapter(self, path: Union[str, os.PathLike[str]], *, timeout: Optional[float] = None) -> Adapter:
+        """A LoRA adapter for its sessions: a .gguf file, or PEFT's folder."""
+        head = {"model": self._handle, "path": os.path.abspath(os.fspath(path))}
+        answer = self._engine.connection.call("ADAPTER_LOAD", head, timeout=timeout)
+        return Adapter(self._engine, answer.head["adapter"], json.loads(answer.tail))
+
+    def stats(self) -> dict[str, Any]:
+        """What it has done since it was loaded, and the memory it takes."""
+        answer = self._engine.connection.call("MODEL_STATS", {"model": self._handle})
+        return dict(json.loads(answer.tail))
+
+    def set_prefix_cache(self, size: int) -> None:
+        """Bytes of state kept of earlier contexts, so that one that begins alike is not computed again; 0 is off."""
+        self._engine.connection.call("MODEL_PREFIX_CACHE", {"model": self._handle, "bytes": size})
+
     def resume(self, checkpoint: CheckpointLike, *, type_: Any = None, **options: Any) -> Result[Any]:
         """Goes on with the value that a checkpoint was taken in.
 
@@ -275,7 +332,12 @@ class Model(_Generator):
             self._engine.connection.call("UNLOAD", {"model": self._handle})
 
     def _open(
-        self, of: Optional[Type[Any]], blocks: Sequence[Any], events: bool, options: dict[str, Any]
+        self,
+        of: Optional[Type[Any]],
+        blocks: Sequence[Any],
+        events: bool,
+        options: Mapping[str, Any],
+        group: Optional[Group] = None,
     ) -> tuple[Request, object]:
         given, wait = _split(options)
         checkpoint = given.pop("checkpoint", None)
@@ -287,8 +349,10 @@ class Model(_Generator):
             "checkpoint": None if start is None else start.handle_on(self._engine),
             "keep": keep,
             "events": events,
+            **(group._asdict() if group else {}),
         }
-        return self._engine.connection.open("GENERATE", head, tail, **wait), (self, start)
+        name = "GENERATE_BRANCH" if group else "GENERATE"
+        return self._engine.connection.open(name, head, tail, **wait), (self, start)
 
     def __enter__(self) -> Model:
         return self
@@ -319,6 +383,19 @@ class Session(_Generator):
     def set_context(self, *blocks: Block, **options: Any) -> None:
         """Makes blocks the whole context; what is equal so far is kept."""
         self._append(blocks, True, **options)
+
+    def truncate(self, length: int) -> None:
+        """Keeps the first ``length`` tokens."""
+        self.drop_range(length)
+
+    def drop_range(self, begin: int, end: Optional[int] = None) -> None:
+        """Removes the tokens from ``begin`` up to, but not including, ``end``; what follows is computed again."""
+        head = {"session": self._handle, "begin": begin, "end": end}
+        self.tokens = self._call("SESSION_CUT", head).head["tokens"]
+
+    def set_adapters(self, adapters: Sequence[Union[Adapter, tuple[Adapter, float]]]) -> None:
+        """Runs with these adapters (or pairs with a scale) and no others from now on; its tokens are run again."""
+        self.tokens = self._call("SESSION_ADAPT", adapt_head(self._engine, self._handle, adapters)).head["tokens"]
 
     def resume(self, *, type_: Any = None, **options: Any) -> Result[Any]:
         """Goes on with the value that the session's checkpoint was taken in; see ``Model.resume``."""
@@ -362,12 +439,21 @@ class Session(_Generator):
         self.tokens = _run(request, listen).head["tokens"]
 
     def _open(
-        self, of: Optional[Type[Any]], blocks: Sequence[Any], events: bool, options: dict[str, Any]
+        self,
+        of: Optional[Type[Any]],
+        blocks: Sequence[Any],
+        events: bool,
+        options: Mapping[str, Any],
+        group: Optional[Group] = None,
     ) -> tuple[Request, object]:
         given, wait = _split(options)
         if given.pop("checkpoint", None) is not None:
             raise errors.invalid("a session goes on where it is: open one from the checkpoint instead")
-        head = {"session": self._handle, "keep": bool(given.pop("keep", False)), "events": events}
+        head: dict[str, Any] = {"session": self._handle, "keep": bool(given.pop("keep", False)), "events": events}
+        if group is not None:
+            # The session stays as it is, and its members are waited for.
+            head.update(group._asdict())
+            return self._send("GENERATE_BRANCH", head, _document(of, blocks, given), **wait), self
         self._last = self._send("GENERATE", head, _document(of, blocks, given), **wait)
         return self._last, self
 

@@ -33,7 +33,19 @@ class Token(NamedTuple):
     forced: bool
 
 
-Event = Union[Prefill, Token]
+class Partial(NamedTuple):
+    """The value so far, if ``partials=True`` asked for it: JSON types only."""
+
+    #: As JSON values, closed so that it parses: strings as they grow, numbers and words once they are whole.
+    value: Any
+    #: JSON pointer of the innermost value that is being written.
+    path: str
+    json: str
+    #: How many bytes of ``json`` will not change.
+    final_bytes: int
+
+
+Event = Union[Prefill, Token, Partial]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +170,9 @@ def event_of(message: Message) -> Optional[Event]:
         return Prefill(message.head["done"], message.head["total"])
     if message.name == "TOKENS":
         return Token(message.head["ids"], message.tail.decode("utf-8", "replace"), message.head["forced"])
+    if message.name == "PARTIAL":
+        text = message.tail.decode("utf-8")
+        return Partial(json.loads(text), message.head["path"], text, message.head["final_bytes"])
     return None
 
 

@@ -53,6 +53,18 @@ MESSAGES = {
         _message("SHUTDOWN", 16),
         _message("CHUNK", 17, "offset u64, digest option<u32>"),
         _message(
+            "GENERATE_BRANCH",
+            18,
+            "group u32, members u32, model option<u32>, session option<u32>, checkpoint option<u32>, "
+            "keep bool, events bool",
+        ),
+        _message("MODEL_STATS", 19, "model u32"),
+        _message("MODEL_PREFIX_CACHE", 20, "model u32, bytes u64"),
+        _message("SESSION_CUT", 21, "session u32, begin u32, end option<u32>"),
+        _message("ADAPTER_LOAD", 24, "model u32, path string"),
+        _message("ADAPTER_DROP", 25, "adapter u32"),
+        _message("SESSION_ADAPT", 26, "session u32, adapters seq<u32>, scales seq<f32>"),
+        _message(
             "HELLO",
             0x8001,
             "major u32, minor_min u32, minor_max u32, engine string, max_frame u32, capabilities seq<string>",
@@ -60,6 +72,7 @@ MESSAGES = {
         _message("PROGRESS", 0x8002, "done u64, total u64"),
         _message("PREFILL", 0x8003, "done u32, total u32"),
         _message("TOKENS", 0x8004, "ids seq<u32>, forced bool"),
+        _message("PARTIAL", 0x8005, "path string, final_bytes u32"),
         _message("LOADED", 0x8010, "model u32"),
         _message("INFO", 0x8011),
         _message("GENERATED", 0x8012, "checkpoint option<u32>"),
@@ -67,6 +80,7 @@ MESSAGES = {
         _message("CHECKPOINT", 0x8014, "checkpoint u32, tokens u32"),
         _message("SAVED", 0x8015, "size u64, digest u32"),
         _message("OK", 0x8016),
+        _message("ADAPTER", 0x8018, "adapter u32"),
         _message("ERROR", 0x80FF, "code u32, class u32, retryable bool, name string, message string"),
     )
 }

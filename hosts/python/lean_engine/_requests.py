@@ -27,6 +27,7 @@ _OPTIONS = {
     "repetition_window",
     "seed",
     "stop",
+    "partials",
 }
 
 

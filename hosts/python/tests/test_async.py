@@ -1,6 +1,7 @@
 """The same client from asyncio."""
 
 import asyncio
+import logging
 import unittest
 
 import lean_engine as lean
@@ -12,6 +13,8 @@ def words(count):
 
 class Async(unittest.IsolatedAsyncioTestCase):
     def setUp(self):
+        # Its debug mode, which the test case turns on, tells of every slow step of a busy machine.
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
         self.engine = lean.spawn()
         self.addCleanup(self.engine.close)
 

@@ -120,6 +120,17 @@ class Values(Echo):
         self.assertEqual(said(lean.choice("three", "four")), ("three", "complete"))
         self.assertEqual(said(re.compile("[a-z ]+")), ("one two three", "complete"))
 
+    def test_many_values_of_one_context(self):
+        branches = [lean.Branch(str, " one"), lean.Branch(User, {"json": User(1, "B")}), lean.Branch(str, max_tokens=1)]
+        session = self.echo.session()
+        session.append("said")
+        self.assertEqual(session.generate_many(branches), ["said one", User(1, "B"), "said"])
+        self.assertEqual(session.tokens, 1)
+        self.assertEqual([r.finish for r in self.echo.run_many([lean.Branch(str, "a b")] * 3, max_tokens=1)], ["length"] * 3)
+        self.fails(self.echo.generate_many, [lean.Branch({"id": "nmber"}, "x"), lean.Branch(str, "y")], code=110)
+        self.fails(self.echo.generate_many, [], code=100)
+        self.fails(self.echo.generate_many, ["a"], code=100)
+
     def test_two_threads_share_an_engine(self):
         # Each waits for the other's next token: neither can finish unless both go on.
         barrier = threading.Barrier(2)
@@ -261,6 +272,14 @@ class State(Echo):
         self.fails(session.append, "x", code=100)
         self.fails(branch.generate, str, checkpoint=branch.checkpoint(), code=100, match="open one from the checkpoint")
 
+    def test_a_session_is_cut(self):
+        session = self.echo.session()
+        session.append("one two three four")
+        session.drop_range(1, 2)
+        self.assertEqual(session.tokens, 3)
+        session.truncate(2)
+        self.assertEqual(session.generate(str), "one three")
+
     def test_checkpoints_in_a_value_as_bytes_and_files_in_another_process(self):
         stream = self.echo.stream(str, words(100))
         for _ in range(20):
@@ -281,7 +300,7 @@ class State(Echo):
             self.fails(session.resume, match="no value is in progress")
 
     def test_a_value_that_goes_on_is_an_instance_if_its_type_is_given(self):
-        user = User(7, "Ada", ["x" * 9] * 20)
+        user = User(7, "Ada", ["x" * 30] * 200)  # More tokens than it has credit for.
         stream = self.echo.stream(User, {"json": user})
         next(e for e in stream if isinstance(e, lean.Token))
         inside = stream.checkpoint()

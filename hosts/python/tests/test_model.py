@@ -65,6 +65,40 @@ class Tiny(unittest.TestCase):
             result.value.check()
             self.assertEqual(result.finish, "complete")
 
+    def test_partial_values(self):
+        stream = self.model.stream(Ticket, "A ticket: ", max_tokens=80, seed=1, temperature=1, partials=True)
+        partials = [event for event in stream if isinstance(event, lean.Partial)]
+        result = stream.result()
+        self.assertEqual(partials[-1].json, result.text)
+        self.assertIn("/author/name", [p.path for p in partials])
+        text = result.text.encode("utf-8")
+        for partial in partials:
+            self.assertTrue(text.startswith(partial.json.encode("utf-8")[: partial.final_bytes]), partial)
+        seen = []
+        self.model.generate(Author, "x", max_tokens=40, on_partial=seen.append)
+        self.assertTrue(seen and all(isinstance(p, lean.Partial) for p in seen))
+
+    def test_many_values_are_what_each_would_be_alone(self):
+        def branch(seed):
+            return lean.Branch(Author, "An author: ", seed=seed)
+
+        many = self.model.generate_many([branch(1), branch(2)], temperature=1.0, max_tokens=40)
+        alone = [self.model.generate(Author, "An author: ", seed=n, temperature=1.0, max_tokens=40) for n in (1, 2)]
+        self.assertEqual(many, alone)
+
+    def test_what_a_model_has_done_and_the_precision_of_its_keys(self):
+        with self.engine.load(TINY, kv="f16") as model:
+            model.generate(str, "x", max_tokens=2)
+            self.assertGreater(model.stats()["passes"], 0)
+            model.set_prefix_cache(0)
+            session = model.session()
+            session.append("x")
+            session.set_adapters([])
+            with self.assertRaises(lean.InputError):
+                model.load_adapter("no/such/adapter.gguf")
+        with self.assertRaises(lean.LeanError):
+            self.engine.load(TINY, kv="f17")
+
     def test_the_same_seed_gives_the_same_value(self):
         values = [self.model.generate(list[Author], "x", max_tokens=60, seed=3, temperature=1) for _ in range(2)]
         self.assertEqual(*values)

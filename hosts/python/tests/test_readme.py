@@ -8,6 +8,8 @@ import sys
 import unittest
 
 HOST = pathlib.Path(__file__).resolve().parents[1]
+SMOL = pathlib.Path(os.environ.get("LEAN_MODEL_DIR") or HOST.parents[1] / ".cache" / "models")
+SMOL = SMOL / "SmolLM2-135M-Instruct.Q4_1.gguf"
 README = (HOST / "README.md").read_text("utf-8")
 
 
@@ -20,6 +22,14 @@ class Readme(unittest.TestCase):
         run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         self.assertEqual(run.stdout, "Ada\nTell a story.")
+
+    @unittest.skipUnless(SMOL.exists(), f"SKIPPED: there is no {SMOL}")
+    def test_the_repositorys_example(self):
+        (example,) = re.findall(r"```python\n(.*?)```", (HOST.parents[1] / "README.md").read_text("utf-8"), re.DOTALL)
+        script = example.replace('"smollm2.gguf"', repr(str(SMOL)))
+        env = {**os.environ, "PYTHONPATH": str(HOST)}
+        run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=300)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
 
     def test_what_it_names_exists(self):
         import lean_engine as lean

@@ -1,0 +1,56 @@
+"""Several values that continue one context: a pass over the weights serves all of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple
+
+from . import errors
+from ._connection import Request
+
+#: How many values may be asked for at once.
+MEMBERS = 64
+
+_groups = itertools.count(1)
+
+
+class Branch:
+    """One of several values that continue one context: ``generate_many([Branch(User, "Ada: "), Branch(str, ..)])``."""
+
+    def __init__(self, type_: Any, /, *blocks: Any, **options: Any) -> None:
+        self.type = type_
+        self.blocks = blocks
+        self.options = options
+
+
+class Group(NamedTuple):
+    """What the members of one GENERATE_BRANCH have in common: the fields of their heads."""
+
+    group: int
+    members: int
+
+
+def open_all(branches: Sequence[Any], open_one: Callable[[Any, Group], Request]) -> list[Request]:
+    """Sends all of them; they begin once the last has arrived."""
+    if not all(isinstance(branch, Branch) for branch in branches):
+        raise errors.invalid("a Branch each is needed: Branch(type, *blocks, **options)")
+    if not 1 <= len(branches) <= MEMBERS:
+        raise errors.invalid(f"{len(branches)} values at once; from 1 to {MEMBERS} are possible")
+    group = Group(next(_groups) % 0x7FFF_FFFF, len(branches))
+    requests: list[Request] = []
+    try:
+        for branch in branches:
+            requests.append(open_one(branch, group))
+    except BaseException:
+        close_all(requests)
+        raise
+    return requests
+
+
+def close_all(requests: Sequence[Request]) -> None:
+    """Cancels what is left of them and waits until all have ended."""
+    for request in requests:
+        request.cancel()
+    for request in requests:
+        request.close()
