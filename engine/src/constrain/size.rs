@@ -193,7 +193,7 @@ impl Sizes {
         }
         let mut ways = Vec::new();
         if let Some(ast) = &low.scalar {
-            ways.push(if matches!(ast, RegexAst::Literal(_)) { Run::LEXEME } else { Run::FREE });
+            ways.push(if is_constant(ast) { Run::LEXEME } else { Run::FREE });
         }
         for array in &low.arrays {
             let run = self.run_of_array(array)?;
@@ -259,6 +259,15 @@ fn fits(run: Run, least: u64, at: &Arc<str>, keyword: &str) -> Result<Run> {
         return Err(Error::ty(&**at, keyword, reason));
     }
     Ok(run)
+}
+
+/// Whether there is but one text.
+fn is_constant(ast: &RegexAst) -> bool {
+    match ast {
+        RegexAst::Literal(_) => true,
+        RegexAst::Or(all) => matches!(all.as_slice(), [one] if is_constant(one)),
+        _ => false,
+    }
 }
 
 /// Bytes of the shortest text of a language, or fewer.
