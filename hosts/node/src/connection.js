@@ -49,6 +49,7 @@ export class Connection {
   #nextId = 1;
   /** Set once the connection is over. */
   #over = null;
+  #closing = false;
   #hello;
   #credit;
 
@@ -137,6 +138,7 @@ export class Connection {
 
   /** Ends what waits for its turn. */
   cancelWaiting() {
+    this.#closing = true;
     for (const request of [...this.#waiting.keys()]) this.#abort(request);
   }
 
@@ -275,7 +277,8 @@ export class Connection {
   #fail(error) {
     if (this.#over) return;
     this.#over = error;
-    this.#rejectAll(error);
+    // It was asked to go: what it had no time to answer was cancelled, and no accident.
+    this.#rejectAll(this.#closing && error.exitCode === 0 ? cancelled() : error);
   }
 
   #rejectAll(error) {

@@ -36,8 +36,7 @@ function resultOf(connection, { head, tail }) {
 
 /** A GENERATE whose arguments were read: what is wrong with them is known, and later changes do not matter. */
 function prepare(on, type, options, owner) {
-  const partials = options.partials ?? (options.onPartial ? true : undefined);
-  const tail = generateTail(type, { ...options, partials });
+  const tail = generateTail(type, options);
   if (options.checkpoint !== undefined && on.model === undefined) {
     throw invalid('a session goes on where it is: open one from the checkpoint instead');
   }

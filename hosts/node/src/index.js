@@ -84,7 +84,7 @@ export class Lean {
       await this.#connection.request('SHUTDOWN', {});
       this.#process.end();
     } catch (e) {
-      if (e.name !== 'bridge_exited') throw e;
+      if (e.name !== 'bridge_exited' && e.name !== 'cancelled') throw e;
     } finally {
       await this.#process.ended;
       clearTimeout(patience);

@@ -26,7 +26,8 @@ const KNOWN = [...OWN, ...Object.keys(OPTIONS)];
 function wireOptions(given) {
   const options = {};
   for (const [name, wire] of Object.entries(OPTIONS)) {
-    const value = given[name];
+    // Who listens for partial values wants them sent.
+    const value = name === 'partials' && given.onPartial ? (given[name] ?? true) : given[name];
     if (value === undefined) continue;
     if (name === 'stop') options[wire] = [value].flat().map((s) => text(s, 'stop'));
     else if (name === 'partials') options[wire] = Boolean(value);

@@ -74,3 +74,22 @@ test('a checkpoint of another model is refused', { skip }, async () => {
   await assert.rejects(async () => echo.restore(await checkpoint().bytes()), { code: 300 });
   await assert.rejects(echo.generate(type.text(), { checkpoint: checkpoint() }), { code: 301, name: 'incompatible' });
 });
+
+test('compressed checkpoints, and a delta with its parent', { skip }, async () => {
+  const session = await model.session();
+  await session.append('It was a dark and stormy night, and the lamps along the harbour had gone out one after the other, so that nobody saw. '.repeat(3));
+  const parent = await session.checkpoint();
+  await session.append(' Then somebody knocked.');
+  const child = await session.checkpoint();
+  const options = { maxTokens: 6 };
+  const { text: expected } = await model.generate(type.text(), { ...options, checkpoint: child });
+  const whole = await child.bytes();
+  const small = await child.bytes({ compress: true });
+  const delta = await child.bytes({ parent });
+  assert.ok(small.length < whole.length && delta.length < whole.length / 2);
+  await assert.rejects(model.restore(delta), { code: 301 });
+  for (const restored of [await model.restore(small), await model.restore(delta, { parent })]) {
+    const { text } = await model.generate(type.text(), { ...options, checkpoint: restored });
+    assert.equal(text, expected);
+  }
+});
