@@ -129,7 +129,9 @@ def gemma():
     """As transformers makes a Gemma tokenizer of a SentencePiece model: merges in the order of the pieces' scores."""
     from make_models import BYTE, CONTROL, NORMAL, USER_DEFINED, pieces
 
-    spelled = [(t.replace(" ", "▁") if t.strip(" ") == "" else t, s, k) for t, s, k in pieces()]
+    # Once: training breaks ties differently each time.
+    found = pieces()
+    spelled = [(t.replace(" ", "▁") if t.strip(" ") == "" else t, s, k) for t, s, k in found]
     vocab = {t: i for i, (t, _, _) in enumerate(spelled)}
     scores = {t: s if k == NORMAL else 0.0 for t, s, k in spelled if k in (NORMAL, USER_DEFINED)}
     merges = generate_merges(vocab, scores, skip_tokens=[t for t in vocab if t not in scores])
@@ -144,7 +146,7 @@ def gemma():
     )
     # What a GGUF of it has besides: converters write the user-defined runs of ▁ as spaces.
     types = [k if k in (CONTROL, USER_DEFINED, BYTE) else NORMAL for _, _, k in spelled]
-    return tokenizer, {"scores": [s for _, s, _ in spelled], "types": types, "tokens": [t for t, _, _ in pieces()]}
+    return tokenizer, {"scores": [s for _, s, _ in spelled], "types": types, "tokens": [t for t, _, _ in found]}
 
 
 def real(path):
