@@ -90,7 +90,9 @@ AT(lean_load_options, progress, 32);
 AT(lean_load_options, progress_user, 40);
 AT(lean_load_options, cancel, 48);
 AT(lean_load_options, prefix_cache_bytes, 56);
-SIZE(lean_load_options, 64);
+AT(lean_load_options, kv, 64);
+AT(lean_load_options, reserved, 68);
+SIZE(lean_load_options, 72);
 
 AT(lean_session_options, struct_size, 0);
 AT(lean_session_options, reserved, 4);
