@@ -170,7 +170,7 @@ fn compressed_and_delta_bytes_continue_bit_for_bit() {
         let model = load(name);
         let mut s = prepared(&model);
         let more = " and what more there is to say of them, at length and with patience";
-        s.append(&[Block::text(&more.repeat(3))]).unwrap();
+        s.append(&[Block::text(more.repeat(3))]).unwrap();
         let parent = s.checkpoint().unwrap();
         s.append(&[Block::text(" Now the part that only the child knows.")]).unwrap();
         let child = s.checkpoint().unwrap();
@@ -202,7 +202,7 @@ fn compressed_and_delta_bytes_continue_bit_for_bit() {
 fn a_delta_needs_its_own_parent() {
     let model = load(LLAMA);
     let mut s = prepared(&model);
-    s.append(&[Block::text(&"Many words, so that whole pages are shared. ".repeat(4))]).unwrap();
+    s.append(&[Block::text("Many words, so that whole pages are shared. ".repeat(4))]).unwrap();
     let parent = s.checkpoint().unwrap();
     s.append(&[Block::text(" Child.")]).unwrap();
     let bytes = s
@@ -211,7 +211,7 @@ fn a_delta_needs_its_own_parent() {
         .to_bytes_with(&SaveOptions { compress: false, parent: Some(&parent) })
         .unwrap();
     let mut other = session(&model);
-    other.append(&[Block::text(&"Other words that fill as many pages or more. ".repeat(6))]).unwrap();
+    other.append(&[Block::text("Other words that fill as many pages or more. ".repeat(6))]).unwrap();
     for stranger in [other.checkpoint().unwrap(), prepared(&model).checkpoint().unwrap()] {
         match Checkpoint::from_delta(&bytes, &stranger) {
             Err(Error::Incompatible { what, .. }) => assert_eq!(what, "parent of the delta"),

@@ -23,7 +23,7 @@ pub(super) struct Merge {
 /// What the first symbols of a word are.
 pub(super) enum Alphabet {
     /// Bytes: the token of each, or `NONE`. A word is what it stands for.
-    Bytes([u32; 256]),
+    Bytes(Box<[u32; 256]>),
     /// Characters, with bytes for those that have no token.
     Chars(Chars),
 }
@@ -112,7 +112,7 @@ impl<'v> BpeBuilder<'v> {
             *id = self.index.get(self.vocab, &[byte]).unwrap_or(NONE);
         }
         let whole_words = ignore_merges.then_some(self.index);
-        Bpe::new(self.merges, self.vocab.len(), Alphabet::Bytes(byte_ids), whole_words)
+        Bpe::new(self.merges, self.vocab.len(), Alphabet::Bytes(Box::new(byte_ids)), whole_words)
     }
 }
 
