@@ -5,6 +5,7 @@
 //! (3xx), resource and device (4xx), cancelled and timeout (5xx), internal (9xx). A code is never reused.
 
 use std::fmt::Display;
+use std::path::Path;
 
 /// Result of everything in the engine that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -209,6 +210,11 @@ impl Error {
     /// Shorthand for [`Error::InvalidArgument`].
     pub fn invalid(what: impl Display, reason: impl Display) -> Self {
         Error::InvalidArgument { what: what.to_string(), reason: reason.to_string() }
+    }
+
+    /// Shorthand for [`Error::Io`].
+    pub fn io(path: impl AsRef<Path>, reason: impl Display) -> Self {
+        Error::Io { path: path.as_ref().display().to_string(), reason: reason.to_string() }
     }
 
     /// Shorthand for [`Error::BadModel`].

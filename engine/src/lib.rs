@@ -10,10 +10,12 @@ pub mod constrain;
 pub mod context;
 mod error;
 mod facade;
+pub mod files;
 pub mod generate;
 pub mod gguf;
 pub mod model;
 pub mod quant;
+pub mod safetensors;
 pub mod schedule;
 pub mod tokenizer;
 
@@ -23,7 +25,7 @@ pub use cancel::CancelToken;
 pub use chat::Chat;
 pub use constrain::{Type, TypeSource};
 pub use context::{
-    files, Block, Checkpoint, CheckpointFile, CheckpointInfo, PrefixStats, Restore, Restored, SaveOptions,
+    Block, Checkpoint, CheckpointFile, CheckpointInfo, PrefixStats, Restore, Restored, SaveOptions,
 };
 pub use error::{Error, Result};
 pub use facade::{

@@ -4,8 +4,9 @@
 //! file already.
 
 use super::parts::Parts;
-use super::safetensors::shown;
+
 use crate::error::{try_zeroed, Error, Result};
+use crate::gguf::shown;
 use crate::gguf::{Gguf, TensorInfo};
 use crate::model::Targets;
 use crate::quant::dequantize_row;

@@ -5,10 +5,11 @@
 mod gguf_file;
 mod parts;
 mod peft;
-mod safetensors;
+mod weights;
 
 use crate::backend::{LowRankSet, Updates};
 use crate::error::{Error, Result};
+use crate::gguf::shown;
 use crate::gguf::Gguf;
 use crate::model::{Target, Targets};
 use serde::{Deserialize, Serialize};
@@ -60,7 +61,7 @@ pub struct AdapterUse {
 
 impl std::fmt::Display for AdapterUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({:016x}) x {}", safetensors::shown(&self.name), self.fingerprint, self.scale)
+        write!(f, "{} ({:016x}) x {}", shown(&self.name), self.fingerprint, self.scale)
     }
 }
 

@@ -1,8 +1,8 @@
 //! An adapter's matrices while they are read, one pair a target.
 
-use super::safetensors::shown;
 use crate::backend::{LowRank, LowRankSet};
 use crate::error::{try_zeroed, Error, Result};
+use crate::gguf::shown;
 use crate::model::Target;
 use indexmap::IndexMap;
 

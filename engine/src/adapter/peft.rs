@@ -4,8 +4,9 @@
 //! `lora_B lora_A * alpha / r`, with rsLoRA (arXiv:2312.03732) `* alpha / sqrt(r)`.
 
 use super::parts::{Part, Parts};
-use super::safetensors::{self, shown, Tensor};
+use super::weights::{self, Tensor};
 use crate::error::{Error, Result};
+use crate::gguf::shown;
 use crate::model::{Target, Targets};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -54,7 +55,7 @@ struct Config {
 /// The updates of an adapter, not yet checked against the model's sizes.
 pub(super) fn read(config: &[u8], weights: &[u8], targets: &Targets) -> Result<Parts> {
     let config = Config::read(config)?;
-    let tensors = safetensors::read(weights)?;
+    let tensors = weights::read(weights)?;
     let mut parts = Parts::default();
     for (name, tensor) in &tensors {
         let (module, is_b) = module_of(name)?;
@@ -63,8 +64,10 @@ pub(super) fn read(config: &[u8], weights: &[u8], targets: &Targets) -> Result<P
         let rank = if is_b { cols } else { rows };
         let expected = config.rank(module)?;
         if rank as f64 != expected {
-            let reason =
-                format!("its shape is {:?}, which is no rank of {expected} as the config says", tensor.shape);
+            let reason = format!(
+                "its shape is {:?}, which is no rank of {expected} as the config says",
+                tensor.shape()
+            );
             return Err(Error::bad_model(format_args!("adapter tensor {}", shown(name)), reason));
         }
         let part = parts.part(&stem, target);

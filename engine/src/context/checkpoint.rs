@@ -1,11 +1,11 @@
 //! Physical exact continuations: the tokens, the state they filled, and a value in progress.
 
 use super::file::{self, CheckpointFile};
-use super::files;
 use super::sequence::Sequence;
 use crate::adapter::{AdapterUse, Loaded};
 use crate::backend::{Backend, StateImage, StateShape};
 use crate::error::{Error, Result};
+use crate::files;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;

@@ -4,12 +4,6 @@ mod block;
 mod checkpoint;
 mod delta;
 mod file;
-#[cfg(not(target_arch = "wasm32"))]
-#[path = "native.rs"]
-pub mod files;
-#[cfg(target_arch = "wasm32")]
-#[path = "wasm.rs"]
-pub mod files;
 mod pack;
 mod prefix;
 mod radix;

@@ -114,7 +114,7 @@ pub(super) fn bad_at(what: &str, at: u64, reason: impl std::fmt::Display) -> Err
 }
 
 /// A name from the file as it may stand in a message: escaped, and cut when it is absurdly long.
-pub(super) fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     const MOST: usize = 100;
     let mut out: String = name.chars().take(MOST).flat_map(char::escape_debug).collect();
     if name.chars().nth(MOST).is_some() {

@@ -27,17 +27,15 @@ use native::open;
 #[cfg(target_arch = "wasm32")]
 use wasm::open;
 
+pub use crate::files::NewFile;
 pub use metadata::{Metadata, Value, ValueType};
-#[cfg(not(target_arch = "wasm32"))]
-pub use native::NewFile;
 pub use tensors::TensorInfo;
 pub use types::type_name;
-#[cfg(target_arch = "wasm32")]
-pub use wasm::NewFile;
 pub use writer::{TensorWriter, Writer, ALIGNMENT};
 
 use crate::error::{try_zeroed, Error, Result};
-use cursor::{shown, Cursor};
+pub(crate) use cursor::shown;
+use cursor::Cursor;
 use indexmap::IndexMap;
 use source::Source;
 use std::borrow::Cow;

@@ -122,7 +122,7 @@ impl Writer {
             offset += slot.bytes.next_multiple_of(ALIGNMENT);
         }
         header.resize(header.len().next_multiple_of(ALIGNMENT as usize), 0);
-        out.write_all(&header).map_err(|e| io(label, &e))?;
+        out.write_all(&header).map_err(|e| Error::io(label, e))?;
         let slots = self.tensors.into_iter().map(|(name, slot)| (name, slot.bytes)).collect();
         Ok(TensorWriter { out, label: label.into(), slots, current: 0, written: 0 })
     }
@@ -158,11 +158,11 @@ impl<W: Write> TensorWriter<W> {
             let reason = format!("{end} bytes of data, its shape and type make {size}");
             return Err(Error::invalid(format_args!("tensor {}", name.escape_debug()), reason));
         }
-        self.out.write_all(bytes).map_err(|e| io(&self.label, &e))?;
+        self.out.write_all(bytes).map_err(|e| Error::io(&self.label, e))?;
         self.written = end;
         if end == *size {
             let padding = (size.next_multiple_of(ALIGNMENT) - size) as usize;
-            self.out.write_all(&[0; ALIGNMENT as usize][..padding]).map_err(|e| io(&self.label, &e))?;
+            self.out.write_all(&[0; ALIGNMENT as usize][..padding]).map_err(|e| Error::io(&self.label, e))?;
             (self.current, self.written) = (self.current + 1, 0);
         }
         Ok(())
@@ -176,13 +176,9 @@ impl<W: Write> TensorWriter<W> {
             let reason = format!("{} of its {size} bytes were written", self.written);
             return Err(Error::invalid(format_args!("tensor {}", name.escape_debug()), reason));
         }
-        self.out.flush().map_err(|e| io(&self.label, &e))?;
+        self.out.flush().map_err(|e| Error::io(&self.label, e))?;
         Ok(self.out)
     }
-}
-
-fn io(label: &str, e: &std::io::Error) -> Error {
-    Error::Io { path: label.into(), reason: e.to_string() }
 }
 
 /// The type of a scalar, or of an array's elements.

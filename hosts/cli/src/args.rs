@@ -357,6 +357,5 @@ pub fn named<'a>(file: &'a Option<PathBuf>, model: &'a Option<PathBuf>) -> Resul
 
 /// Reads a file that the user named.
 pub fn read_text(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path)
-        .map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })
+    std::fs::read_to_string(path).map_err(|e| Error::io(path, e))
 }

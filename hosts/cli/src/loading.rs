@@ -2,8 +2,8 @@
 
 use crate::args::DeviceArgs;
 use crate::interrupt;
+use crate::progress::Progress;
 use lean_engine::{BackendChoice, Error, LoadOptions, Model, Result};
-use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 /// Loads a model where the arguments say.
@@ -16,18 +16,8 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
         }
         (backend, _) => backend,
     };
-    let terminal = std::io::stderr().is_terminal();
-    let mut shown = u64::MAX;
-    let progress = move |done: u64, total: u64| {
-        let percent = done * 100 / total.max(1);
-        if terminal && percent != shown {
-            shown = percent;
-            // Erased when done, so that only the result stays on the screen.
-            let line =
-                if done >= total { "\r\x1b[K".to_string() } else { format!("\rloading {percent:3} %") };
-            let _ = write!(std::io::stderr(), "{line}");
-        }
-    };
+    // Erased once loading has ended, so that only the result stays on the screen.
+    let mut progress = Progress::new("loading", 0);
     let model = Model::load(
         path,
         LoadOptions {
@@ -38,7 +28,7 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
             kv: device.kv,
             adapter: device.adapter.clone(),
             allow_software_gpu: device.adapter.is_some(),
-            progress: Some(Box::new(progress)),
+            progress: Some(Box::new(move |done, total| progress.at(done, total))),
             cancel: interrupt::token(),
             ..LoadOptions::default()
         },

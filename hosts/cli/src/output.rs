@@ -7,9 +7,7 @@ use std::io::Write;
 /// Writes `text` and flushes, so that a reader sees it now.
 pub fn text(text: impl Display) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    write!(out, "{text}")
-        .and_then(|()| out.flush())
-        .map_err(|e| Error::Io { path: "standard output".into(), reason: e.to_string() })
+    write!(out, "{text}").and_then(|()| out.flush()).map_err(|e| Error::io("standard output", e))
 }
 
 /// Writes a line.

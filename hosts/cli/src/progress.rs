@@ -16,7 +16,12 @@ impl Progress {
     }
 
     pub fn add(&mut self, n: u64) {
-        self.done += n;
+        self.at(self.done + n, self.total);
+    }
+
+    /// Where the work stands, for who counts it elsewhere.
+    pub fn at(&mut self, done: u64, total: u64) {
+        (self.done, self.total) = (done, total);
         let percent = self.done.saturating_mul(100) / self.total.max(1);
         if self.terminal && self.shown != Some(percent) {
             self.shown = Some(percent);

@@ -22,6 +22,9 @@ const CLOSE_MS = 3_000;
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 const decoder = new TextDecoder();
 
+/** Hands PREFILL events on. */
+const prefills = (onPrefill) => ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
+
 /** A bridge process. */
 export class Lean {
   #connection;
@@ -212,8 +215,7 @@ export class Session {
 
   async #append(blocks, replace, given = {}) {
     const { signal, onPrefill } = only(given, ['signal', 'onPrefill'], replace ? 'setContext' : 'append');
-    const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
-    const options = { tail: json({ blocks: wireBlocks(blocks) }), signal, onEvent, owner: this };
+    const options = { tail: json({ blocks: wireBlocks(blocks) }), signal, onEvent: prefills(onPrefill), owner: this };
     const { head } = await this.#connection.request('SESSION_APPEND', { session: this.#session, replace }, options);
     this.#tokens = head.tokens;
   }
@@ -230,9 +232,8 @@ export class Session {
 
   /** Runs with these adapters and no others from now on; its tokens are run again. */
   async setAdapters(adapters, { signal, onPrefill } = {}) {
-    const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
     const head = adaptHead(this.#connection, this.#session, adapters);
-    await this.#connection.request('SESSION_ADAPT', head, { signal, onEvent });
+    await this.#connection.request('SESSION_ADAPT', head, { signal, onEvent: prefills(onPrefill) });
   }
 
   /** A value of the type, which then is part of the session. */
@@ -256,8 +257,7 @@ export class Session {
   }
 
   async #cut(begin, end, { signal, onPrefill } = {}) {
-    const onEvent = ({ name, head }) => (name === 'PREFILL' ? onPrefill?.({ type: 'prefill', ...head }) : undefined);
-    const { head } = await this.#connection.request('SESSION_CUT', { session: this.#session, begin, end }, { signal, onEvent });
+    const { head } = await this.#connection.request('SESSION_CUT', { session: this.#session, begin, end }, { signal, onEvent: prefills(onPrefill) });
     this.#tokens = head.tokens;
   }
 

@@ -56,7 +56,11 @@ test('a pass over the weights serves all branches, and each says what it says al
   }
 });
 
-test('branches are streamed, cancelled and checkpointed one by one', async () => {
+test('branches are streamed, cancelled and checkpointed one by one', async (t) => {
+  // Little credit: a branch that nobody reads waits after two events, so that the middle of it can be met on any machine.
+  const paced = await Lean.spawn({ credit: 2 });
+  t.after(() => paced.close());
+  const tiny = await paced.load(fixture);
   const whole = (await tiny.generate(type.text(), { ...branch(2), type: undefined, blocks: story })).text;
   const streams = await tiny.streamMany([branch(1, { blocks: story }), branch(2, { blocks: story }), branch(3, { blocks: story })]);
   const events = streams[1][Symbol.asyncIterator]();

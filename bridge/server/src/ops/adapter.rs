@@ -1,7 +1,7 @@
 //! ADAPTER_LOAD, ADAPTER_DROP, SESSION_ADAPT.
 
 use super::prefill_event;
-use super::session::lock;
+use super::session::change;
 use crate::connection::{Answer, Job};
 use crate::failure::Outcome;
 use lean_engine::Error;
@@ -20,19 +20,16 @@ pub(crate) fn forget(job: &Job, drop: m::AdapterDrop) -> Outcome<Answer> {
 }
 
 pub(crate) fn adapt(job: &Job, adapt: m::SessionAdapt) -> Outcome<Answer> {
-    let slot = job.inner.tables.sessions.get(adapt.session)?;
-    let mut session = lock(&slot)?;
-    let (n, scales) = (adapt.adapters.len(), &adapt.scales);
-    if !scales.is_empty() && scales.len() != n {
-        return Err(Error::invalid("scales", format!("{} for {n} adapters", scales.len())).into());
-    }
-    let mut list = Vec::new();
-    for (i, handle) in adapt.adapters.iter().enumerate() {
-        list.push((job.inner.tables.adapters.get(*handle)?, scales.get(i).copied().unwrap_or(1.0)));
-    }
-    let mut work = session.fork()?;
-    work.adapt(&list, &job.request.cancel, &mut |done, total| prefill_event(job, done, total))?;
-    *session = work;
-    let tokens = session.tokens() as u32;
-    Ok(job.answer(&m::Session { session: adapt.session, tokens }, Vec::new()))
+    change(job, adapt.session, |session| {
+        let (n, scales) = (adapt.adapters.len(), &adapt.scales);
+        if !scales.is_empty() && scales.len() != n {
+            return Err(Error::invalid("scales", format!("{} for {n} adapters", scales.len())).into());
+        }
+        let mut list = Vec::new();
+        for (i, handle) in adapt.adapters.iter().enumerate() {
+            list.push((job.inner.tables.adapters.get(*handle)?, scales.get(i).copied().unwrap_or(1.0)));
+        }
+        let mut on_prefill = |done, total| prefill_event(job, done, total);
+        Ok(session.adapt(&list, &job.request.cancel, &mut on_prefill)?)
+    })
 }

@@ -36,16 +36,28 @@ pub(crate) fn open(job: &Job, open: m::SessionOpen) -> Outcome<Answer> {
     keep(job, session)
 }
 
-pub(crate) fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
-    let slot = job.inner.tables.sessions.get(append.session)?;
+/// Changes a session and answers what it is then. The change works on a fork: whatever goes wrong, the session is as
+/// it was.
+pub(super) fn change(
+    job: &Job,
+    handle: u32,
+    change: impl FnOnce(&mut dyn Session) -> Outcome<()>,
+) -> Outcome<Answer> {
+    let slot = job.inner.tables.sessions.get(handle)?;
     let mut session = lock(&slot)?;
-    let doc = document(job)?;
-    only(&doc, &["blocks"])?;
     let mut work = session.fork()?;
-    append_blocks(job, work.as_mut(), &doc, append.replace, true)?;
+    change(work.as_mut())?;
     *session = work;
     let tokens = session.tokens() as u32;
-    Ok(job.answer(&m::Session { session: append.session, tokens }, Vec::new()))
+    Ok(job.answer(&m::Session { session: handle, tokens }, Vec::new()))
+}
+
+pub(crate) fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
+    change(job, append.session, |session| {
+        let doc = document(job)?;
+        only(&doc, &["blocks"])?;
+        Ok(append_blocks(job, session, &doc, append.replace, true)?)
+    })
 }
 
 /// Appends the document's blocks, if it has any.
@@ -71,15 +83,11 @@ pub(super) fn append_blocks(
 }
 
 pub(crate) fn cut(job: &Job, cut: m::SessionCut) -> Outcome<Answer> {
-    let slot = job.inner.tables.sessions.get(cut.session)?;
-    let mut session = lock(&slot)?;
-    let end = cut.end.map_or(session.tokens(), |end| end as usize);
-    let mut work = session.fork()?;
-    let mut on_prefill = |done, total| prefill_event(job, done, total);
-    work.cut(cut.begin as usize..end, &job.request.cancel, &mut on_prefill)?;
-    *session = work;
-    let tokens = session.tokens() as u32;
-    Ok(job.answer(&m::Session { session: cut.session, tokens }, Vec::new()))
+    change(job, cut.session, |session| {
+        let end = cut.end.map_or(session.tokens(), |end| end as usize);
+        let mut on_prefill = |done, total| prefill_event(job, done, total);
+        Ok(session.cut(cut.begin as usize..end, &job.request.cancel, &mut on_prefill)?)
+    })
 }
 
 pub(crate) fn fork(job: &Job, fork: m::SessionFork) -> Outcome<Answer> {

@@ -83,8 +83,7 @@ struct Folder(PathBuf);
 impl Folder {
     fn new() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("lean-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .map_err(|e| Error::Io { path: path.display().to_string(), reason: e.to_string() })?;
+        std::fs::create_dir_all(&path).map_err(|e| Error::io(&path, e))?;
         Ok(Folder(path))
     }
 }

@@ -38,7 +38,7 @@ struct Decode {
 
 pub fn run(model: &Model, dir: &Path, args: &BenchArgs) -> Result<ExitCode> {
     let mut files: Vec<_> = std::fs::read_dir(dir)
-        .map_err(|e| Error::Io { path: dir.display().to_string(), reason: e.to_string() })?
+        .map_err(|e| Error::io(dir, e))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
         .collect();

@@ -24,7 +24,7 @@ pub fn run(args: &ChatArgs) -> Result<ExitCode> {
         trusted: false,
         variables: Default::default(),
     };
-    let io = |e: std::io::Error| Error::Io { path: "standard input".into(), reason: e.to_string() };
+    let io = |e| Error::io("standard input", e);
     let mut lines = std::io::stdin().lock().lines();
     loop {
         if terminal {

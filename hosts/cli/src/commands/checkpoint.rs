@@ -119,28 +119,27 @@ fn show(path: &Path, file: &CheckpointFile) -> Result<()> {
 }
 
 fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let file = read(&args.file)?;
+    let bytes = files::read(&args.file, u64::MAX)?;
+    let file = Checkpoint::inspect(&bytes).map_err(|e| named(&args.file, e))?;
     let parent = args.parent.as_ref().map(Checkpoint::load).transpose()?;
-    let whole = file.parent_pages.is_none() || parent.is_some();
-    let exact = match (&args.model, whole) {
+    let whole = file.parent_pages.is_none();
+    let checkpoint = match &parent {
+        Some(parent) => Some(Checkpoint::from_delta(&bytes, parent)?),
+        None if whole && args.model.is_some() => Some(Checkpoint::from_bytes(&bytes)?),
+        None => None,
+    };
+    let exact = match (&args.model, checkpoint) {
         (None, _) => None,
-        (Some(_), false) => {
+        (Some(_), None) => {
             return Err(Error::invalid(
                 "--parent",
                 "the file is a delta: name the checkpoint that it belongs to",
             ))
         }
-        (Some(model), true) => {
-            let checkpoint = match &parent {
-                Some(parent) => Checkpoint::load_delta(&args.file, parent)?,
-                None => Checkpoint::load(&args.file)?,
-            };
+        (Some(model), Some(checkpoint)) => {
             Some(continues_exactly(&loading::load(model, &args.device)?, &checkpoint)?)
         }
     };
-    if let (None, Some(parent)) = (exact, &parent) {
-        Checkpoint::load_delta(&args.file, parent)?;
-    }
     report(args, &file, exact)?;
     Ok(if exact == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -83,7 +83,7 @@ fn prompt(args: &GenerateArgs, has_checkpoint: bool) -> Result<Option<String>> {
         };
     }
     let mut text = String::new();
-    let io = |e: std::io::Error| Error::Io { path: "standard input".into(), reason: e.to_string() };
+    let io = |e| Error::io("standard input", e);
     stdin.read_to_string(&mut text).map_err(io)?;
     // The line end is the pipe's, not the prompt's.
     text.truncate(text.trim_end_matches(['\n', '\r']).len());

@@ -91,7 +91,7 @@ fn pairs(args: &VerifyArgs) -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     let dir =
         args.dir.as_ref().ok_or_else(|| Error::invalid("--dir", "give --model and --fixture, or --dir"))?;
-    let io = |e: std::io::Error| Error::Io { path: dir.display().to_string(), reason: e.to_string() };
+    let io = |e: std::io::Error| Error::io(dir, e);
     let mut pairs = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io)? {
         let model = entry.map_err(io)?.path();
@@ -111,7 +111,7 @@ fn pairs(args: &VerifyArgs) -> Result<Vec<(PathBuf, PathBuf)>> {
 }
 
 fn read_fixture(path: &Path) -> Result<Fixture> {
-    let bad = |reason: String| Error::Io { path: path.display().to_string(), reason };
+    let bad = |reason: String| Error::io(path, reason);
     let fixture: Fixture =
         serde_json::from_str(&read_text(path)?).map_err(|e| bad(format!("not a fixture: {e}")))?;
     match fixture.format.as_str() {

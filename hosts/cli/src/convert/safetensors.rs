@@ -1,16 +1,13 @@
-//! Reading safetensors files: eight bytes with the length of a JSON header, the header, then the data. The format:
-//! <https://github.com/huggingface/safetensors#format>.
+//! The safetensors files of a model folder.
 
 use lean_engine::quant::DType;
+use lean_engine::safetensors::{self, MAX_HEADER_BYTES};
 use lean_engine::{Error, Result};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The format's own bound.
-const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// Files of one model; the largest have about 200.
 const MAX_SHARDS: usize = 4096;
 
@@ -61,15 +58,14 @@ impl Weights {
         }
         let mut header = vec![0; length as usize];
         file.read_exact(&mut header).map_err(io)?;
-        let header: serde_json::Map<String, Value> =
-            serde_json::from_slice(&header).map_err(|e| bad(format!("its header is no JSON object: {e}")))?;
         let data = 8 + length;
-        for (name, value) in header.iter().filter(|(name, _)| *name != "__metadata__") {
-            let entry = entry(value, self.files.len(), data, bytes)
-                .map_err(|reason| bad(format!("tensor {}: {reason}", name.escape_debug())))?;
-            if self.tensors.insert(name.clone(), entry).is_some() {
+        for (name, found) in safetensors::table(&header, bytes - data).map_err(bad)? {
+            let safetensors::Entry { dtype, type_name, shape, range } = found;
+            let entry = Entry { file: self.files.len(), at: data + range.start, dtype, type_name, shape };
+            if self.tensors.contains_key(&name) {
                 return Err(bad(format!("tensor {} is there twice", name.escape_debug())));
             }
+            self.tensors.insert(name, entry);
         }
         self.files.push((path.into(), file));
         Ok(())
@@ -81,35 +77,6 @@ impl Weights {
         let read = file.seek(SeekFrom::Start(entry.at + from)).and_then(|_| file.read_exact(out));
         read.map_err(|e| io_error(path, &e))
     }
-}
-
-/// An entry of the header; the error is a reason.
-fn entry(value: &Value, file: usize, data: u64, file_bytes: u64) -> std::result::Result<Entry, String> {
-    let numbers = |key: &str| -> Option<Vec<u64>> {
-        value[key].as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>()
-    };
-    let type_name = value["dtype"].as_str().ok_or("no dtype")?.to_string();
-    let shape = numbers("shape").ok_or("its shape is no list of sizes")?;
-    let range = numbers("data_offsets").filter(|r| r.len() == 2).ok_or("its data_offsets are no pair")?;
-    let end = data.checked_add(range[1]).filter(|&end| range[0] <= range[1] && end <= file_bytes);
-    end.ok_or_else(|| format!("its data at {range:?} is not within the file"))?;
-    let dtype = match type_name.as_str() {
-        "F32" => Some(DType::F32),
-        "F16" => Some(DType::F16),
-        "BF16" => Some(DType::BF16),
-        _ => None,
-    };
-    if let Some(dtype) = dtype {
-        let elements = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
-        let bytes = elements.and_then(|n| n.checked_mul(dtype.block_bytes() as u64));
-        if bytes != Some(range[1] - range[0]) {
-            return Err(format!(
-                "its {} bytes are not a {type_name} of shape {shape:?}",
-                range[1] - range[0]
-            ));
-        }
-    }
-    Ok(Entry { file, at: data + range[0], dtype, type_name, shape })
 }
 
 /// Names of the files with the weights.

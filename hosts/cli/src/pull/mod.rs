@@ -104,7 +104,7 @@ impl Hub {
         let name = name.ok_or_else(|| Error::invalid("FILE", format_args!("{file:?} names no file")))?;
         let url = format!("{}/{}/resolve/{}/{}", self.endpoint, self.repo, self.revision, encode(file, true));
         let described = self.describe(&url)?;
-        fs::create_dir_all(dir).map_err(|e| io(dir, &e))?;
+        fs::create_dir_all(dir).map_err(|e| Error::io(dir, e))?;
         let path = dir.join(name);
         if let Some(pulled) = already_there(&path, &described)? {
             return Ok(pulled);
@@ -117,7 +117,7 @@ impl Hub {
             let reason = format!("its SHA-256 is {digest}, the hub says {}", described.version_or_digest());
             return Err(Error::bad_model(url, reason));
         }
-        fs::rename(&part, &path).map_err(|e| io(&path, &e))?;
+        fs::rename(&part, &path).map_err(|e| Error::io(&path, e))?;
         Ok(Pulled { path, bytes: described.bytes, sha256: described.sha256, resumed })
     }
 
@@ -141,7 +141,7 @@ impl Hub {
     /// Completes the part; returns what was there before, and the digest of the whole.
     fn fetch(&self, url: &str, part: &Path, described: &Described) -> Result<(u64, String)> {
         let open = File::options().read(true).write(true).create(true).truncate(false).open(part);
-        let mut file = open.map_err(|e| io(part, &e))?;
+        let mut file = open.map_err(|e| Error::io(part, e))?;
         if file.try_lock().is_err() {
             return Err(Error::Busy {
                 what: format!("{} is being fetched by another process", part.display()),
@@ -169,7 +169,7 @@ impl Hub {
                 return Err(failed(url, reason));
             }
         }
-        file.sync_all().map_err(|e| io(part, &e))?;
+        file.sync_all().map_err(|e| Error::io(part, e))?;
         let digest = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
         Ok((resumed, digest))
     }
@@ -208,7 +208,7 @@ impl Hub {
                 Ok(n) => n,
                 Err(e) => return Ok(Some(format!("the connection broke ({e})"))),
             };
-            file.write_all(&buffer[..n]).map_err(|e| io(part, &e))?;
+            file.write_all(&buffer[..n]).map_err(|e| Error::io(part, e))?;
             hash.update(&buffer[..n]);
             *have += n as u64;
             progress.add(n as u64);
@@ -231,7 +231,7 @@ fn already_there(path: &Path, described: &Described) -> Result<Option<Pulled>> {
     let digest: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
     if bytes != described.bytes || described.sha256.as_ref().is_some_and(|want| *want != digest) {
         let reason = "is there already, and is another file than the hub's; remove it, or choose another folder with --dir";
-        return Err(Error::Io { path: path.display().to_string(), reason: reason.into() });
+        return Err(Error::io(path, reason));
     }
     Ok(Some(Pulled { path: path.into(), bytes, sha256: described.sha256.clone(), resumed: bytes }))
 }
@@ -239,7 +239,7 @@ fn already_there(path: &Path, described: &Described) -> Result<Option<Pulled>> {
 fn hash_file(file: &mut File, path: &Path, hash: &mut Sha256, bytes: &mut u64) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
-        let n = file.read(&mut buffer).map_err(|e| io(path, &e))?;
+        let n = file.read(&mut buffer).map_err(|e| Error::io(path, e))?;
         if n == 0 {
             return Ok(());
         }
@@ -250,7 +250,7 @@ fn hash_file(file: &mut File, path: &Path, hash: &mut Sha256, bytes: &mut u64) -
 
 fn restart(file: &mut File, part: &Path, hash: &mut Sha256, have: &mut u64) -> Result<()> {
     let emptied = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
-    emptied.map_err(|e| io(part, &e))?;
+    emptied.map_err(|e| Error::io(part, e))?;
     (*hash, *have) = (Sha256::new(), 0);
     Ok(())
 }
@@ -264,8 +264,4 @@ fn content_range_start(value: Option<&str>) -> Option<u64> {
 fn encode(text: &str, keep_slashes: bool) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b) || (keep_slashes && b == b'/');
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
-}
-
-fn io(path: &Path, e: &std::io::Error) -> Error {
-    Error::Io { path: path.display().to_string(), reason: e.to_string() }
 }

@@ -50,25 +50,7 @@ fn whatever_else_is_in_the_batch() {
         let sequences: Vec<Vec<u32>> = (0..5).map(|i| ids(&mut random, 20 + 13 * i)).collect();
         let apart: Vec<Vec<u32>> = sequences.iter().map(|s| bits(&chunked(&backend, s, &[9]))).collect();
         let states: Vec<StateId> = sequences.iter().map(|_| backend.new_state().unwrap()).collect();
-        let mut together: Vec<Vec<u32>> = vec![Vec::new(); 5];
-        let mut at = [0; 5];
-        while (0..5).any(|i| at[i] < sequences[i].len()) {
-            let mut slots = Vec::new();
-            let mut who = Vec::new();
-            for i in 0..5 {
-                let n = (1 + random.below(12)).min(sequences[i].len() - at[i]);
-                if n > 0 {
-                    slots.push(slot(states[i], &sequences[i][at[i]..at[i] + n], Logits::All));
-                    who.push(i);
-                    at[i] += n;
-                }
-            }
-            let ticket = backend.submit(Batch { slots }).unwrap();
-            for (s, &i) in who.iter().enumerate() {
-                together[i].extend(bits(&logits(&backend, ticket, s)));
-            }
-        }
-        assert!(together == apart);
+        assert!(together(&backend, &states, &sequences, &mut random) == apart);
     }
 }
 

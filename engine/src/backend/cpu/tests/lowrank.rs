@@ -100,24 +100,7 @@ fn sequences_with_different_updates_share_a_batch() {
         let apart: Vec<Vec<u32>> =
             sequences.iter().zip(&kinds).map(|(s, u)| bits(&run(&backend, state(&backend, u), s))).collect();
         let states: Vec<StateId> = kinds.iter().map(|u| state(&backend, u)).collect();
-        let mut together: Vec<Vec<u32>> = vec![Vec::new(); 4];
-        let mut at = [0; 4];
-        while (0..4).any(|i| at[i] < sequences[i].len()) {
-            let (mut slots, mut who) = (Vec::new(), Vec::new());
-            for i in 0..4 {
-                let n = (1 + random.below(12)).min(sequences[i].len() - at[i]);
-                if n > 0 {
-                    slots.push(slot(states[i], &sequences[i][at[i]..at[i] + n], Logits::All));
-                    who.push(i);
-                    at[i] += n;
-                }
-            }
-            let ticket = backend.submit(Batch { slots }).unwrap();
-            for (s, &i) in who.iter().enumerate() {
-                together[i].extend(bits(&logits(&backend, ticket, s)));
-            }
-        }
-        assert!(together == apart);
+        assert!(together(&backend, &states, &sequences, &mut random) == apart);
         // A fork keeps the updates of its source.
         let source = state(&backend, &kinds[1]);
         run(&backend, source, &sequences[1][..10]);

@@ -293,3 +293,30 @@ pub(super) fn ids(random: &mut Random, n: usize) -> Vec<u32> {
 pub(super) fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }
+
+/// The logits' bits of sequences that run side by side, each pass taking a few tokens of each.
+pub(super) fn together(
+    backend: &CpuBackend,
+    states: &[StateId],
+    sequences: &[Vec<u32>],
+    random: &mut Random,
+) -> Vec<Vec<u32>> {
+    let mut all: Vec<Vec<u32>> = vec![Vec::new(); sequences.len()];
+    let mut at = vec![0; sequences.len()];
+    while (0..sequences.len()).any(|i| at[i] < sequences[i].len()) {
+        let (mut slots, mut who) = (Vec::new(), Vec::new());
+        for i in 0..sequences.len() {
+            let n = (1 + random.below(12)).min(sequences[i].len() - at[i]);
+            if n > 0 {
+                slots.push(slot(states[i], &sequences[i][at[i]..at[i] + n], Logits::All));
+                who.push(i);
+                at[i] += n;
+            }
+        }
+        let ticket = backend.submit(Batch { slots }).unwrap();
+        for (s, &i) in who.iter().enumerate() {
+            all[i].extend(bits(&logits(backend, ticket, s)));
+        }
+    }
+    all
+}
