@@ -34,13 +34,14 @@ impl port::Host for EngineHost {
         cancel: &CancelToken,
     ) -> Result<Arc<dyn port::Model>> {
         let backend = spec.backend.as_deref().unwrap_or("auto").parse()?;
+        let kv = spec.kv.as_deref().unwrap_or("f32");
         // The engine wants a callback that owns what it uses, while progress events belong to this request: a
         // channel of one carries the numbers, and the load runs beside it.
         let (send, receive) = crossbeam_channel::bounded::<(u64, u64)>(1);
         let options = LoadOptions {
             backend,
             threads: spec.threads.unwrap_or(0),
-            kv: spec.kv.as_deref().unwrap_or("f32").parse()?,
+            kv: kv.parse().map_err(|e| Error::invalid("kv", e))?,
             progress: Some(Box::new(move |done, total| {
                 let _ = send.send((done, total));
             })),

@@ -7,13 +7,11 @@
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
-mod kv;
 mod lowrank;
-pub mod math;
 mod sampler;
 mod state;
 
-pub use kv::{KvType, Plane};
+pub use lean_kernels::kv::{KvType, Plane};
 pub use lowrank::{LowRank, LowRankSet, Updates};
 pub use sampler::{sample, SamplerParams};
 pub use state::{LayerState, StateImage, StateShape, PAGE_TOKENS};

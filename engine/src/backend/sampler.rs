@@ -56,7 +56,7 @@ pub fn sample(logits: &mut [f32], selection: &Selection<'_>) -> Option<u32> {
     candidates.sort_unstable_by(order);
     let best = candidates.first()?.1;
     for c in &mut candidates {
-        c.1 = crate::backend::math::exp((c.1 - best) / p.temperature);
+        c.1 = lean_kernels::math::exp((c.1 - best) / p.temperature);
     }
     if p.min_p > 0.0 {
         let keep = candidates.partition_point(|c| c.1 >= p.min_p);

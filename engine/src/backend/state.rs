@@ -19,9 +19,7 @@ use crate::error::{try_zeroed, Result};
 use crate::model::plan::{Mixer, Plan};
 use std::ops::Range;
 
-/// Tokens in a page. Small enough that the one partial page a fork copies costs microseconds, large enough
-/// that attention walks long runs.
-pub const PAGE_TOKENS: usize = 32;
+pub use lean_kernels::kv::PAGE_TOKENS;
 
 /// Where a layer's state lies, in words of four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,13 +34,13 @@ impl Dialect {
     }
 
     /// The same draft for the independent validator.
-    pub fn draft(self) -> jsonschema::Draft {
+    pub fn draft(self) -> lean_validate::Draft {
         match self {
-            Dialect::Draft4 => jsonschema::Draft::Draft4,
-            Dialect::Draft6 => jsonschema::Draft::Draft6,
-            Dialect::Draft7 => jsonschema::Draft::Draft7,
-            Dialect::Draft2019 => jsonschema::Draft::Draft201909,
-            Dialect::Draft2020 => jsonschema::Draft::Draft202012,
+            Dialect::Draft4 => lean_validate::Draft::Draft4,
+            Dialect::Draft6 => lean_validate::Draft::Draft6,
+            Dialect::Draft7 => lean_validate::Draft::Draft7,
+            Dialect::Draft2019 => lean_validate::Draft::Draft201909,
+            Dialect::Draft2020 => lean_validate::Draft::Draft202012,
         }
     }
 }

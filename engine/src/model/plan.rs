@@ -4,6 +4,8 @@
 //! a [`Plan`]; backends execute plans and nothing else. All activations are row-major `[token][channel]`.
 
 use crate::quant::DType;
+pub use lean_kernels::ffn::Activation;
+pub use lean_kernels::rope::RopeStyle;
 use std::sync::Arc;
 
 /// Index into [`Plan::tensors`].
@@ -48,15 +50,6 @@ pub struct Linear {
     pub weight: TensorId,
     /// `[1][n_out]`, float32.
     pub bias: Option<TensorId>,
-}
-
-/// Which two elements of a head rotate together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RopeStyle {
-    /// Elements `2i` and `2i + 1` (GGUF files of the llama family).
-    Adjacent,
-    /// Elements `i` and `i + rotary/2` (GPT-NeoX style: qwen2, qwen3, lfm2, gemma3).
-    Halves,
 }
 
 /// Rotary position embedding (arXiv:2104.09864): the pair `i` of position `p` turns by `p * inv_freq[i]`.
@@ -121,15 +114,6 @@ pub enum Mixer {
     Attention(Attention),
     /// Short convolution with a rolling window.
     ShortConv(ShortConv),
-}
-
-/// Activation of the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activation {
-    /// `x * sigmoid(x)`.
-    Silu,
-    /// `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`.
-    GeluTanh,
 }
 
 /// Gated feed-forward: `down(act(gate(x)) * up(x))` (arXiv:2002.05202).

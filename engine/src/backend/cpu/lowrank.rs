@@ -1,18 +1,14 @@
 //! Low-rank updates beside the products with the weights.
 //!
 //! The product with a matrix runs once for the rows of all sequences; then each sequence that has updates gets
-//! its own `factor * B (A x)` on top. `A x` sums over columns in lanes, `B` adds one rank after the other: the
-//! order depends on the update, the row and nothing else, so that the batch does not show in the bits.
+//! its own `factor * B (A x)` on top, in an order that the batch does not change.
 
-use super::lanes::{Kernel, Lanes, LANES};
 use super::pass::{Job, Pass, Rows};
 use super::scratch::Shared;
 use crate::backend::LowRank;
 use crate::error::{Error, Result};
+use lean_kernels::lowrank::Shrink;
 use std::ops::Range;
-
-/// Ranks whose sums are in flight together.
-const TOGETHER: usize = 4;
 
 /// One update of one product, for the tokens of one sequence.
 pub(crate) struct Term<'a> {
@@ -92,75 +88,10 @@ impl<'a> Pass<'a> {
             // item's own.
             unsafe {
                 let out = term.low_of(t).cast_mut();
-                isa.call(Shrink { update: term.update, factor: term.factor, x: x.at.at(t * x.cols), out });
+                let (a, rank) = (term.update.a(), term.update.rank());
+                Shrink { a, rank, factor: term.factor, x: x.at.at(t * x.cols), out }.run_on(isa);
             }
         })?;
         Ok(all)
-    }
-}
-
-/// `out = factor * A x`.
-struct Shrink<'a> {
-    update: &'a LowRank,
-    factor: f32,
-    /// `[cols]`, readable.
-    x: *const f32,
-    /// `[rank]`, writable by this call alone.
-    out: *mut f32,
-}
-
-impl Kernel for Shrink<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let (rank, cols, a) = (self.update.rank(), self.update.cols(), self.update.a().as_ptr());
-        for first in (0..rank).step_by(TOGETHER) {
-            let n = TOGETHER.min(rank - first);
-            let mut acc = [L::zero(); TOGETHER];
-            for k in (0..cols).step_by(LANES) {
-                // SAFETY: `k < cols`, and rows `first .. first + n` are within `a: [rank][cols]`.
-                unsafe {
-                    let x = L::load_up_to(self.x.add(k), cols - k);
-                    for (i, acc) in acc.iter_mut().enumerate().take(n) {
-                        *acc = x.mul_add(L::load_up_to(a.add((first + i) * cols + k), cols - k), *acc);
-                    }
-                }
-            }
-            for (i, acc) in acc.into_iter().enumerate().take(n) {
-                // SAFETY: `first + i < rank`.
-                unsafe { *self.out.add(first + i) = acc.sum() * self.factor };
-            }
-        }
-    }
-}
-
-/// `out[r] += B[r] low` for a range of rows.
-pub(crate) struct Expand<'a> {
-    pub(crate) update: &'a LowRank,
-    /// `[rank]`, readable.
-    pub(crate) low: *const f32,
-    /// Within the update's rows.
-    pub(crate) rows: Range<usize>,
-    /// That of the range's first row; writable by this call alone.
-    pub(crate) out: *mut f32,
-}
-
-impl Kernel for Expand<'_> {
-    type Out = ();
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let (rank, rows, b) = (self.update.rank(), self.update.rows(), self.update.b().as_ptr());
-        for r in self.rows.clone().step_by(LANES) {
-            let rest = self.rows.end - r;
-            // SAFETY: rows from `r` to the range's end are within `b: [rank][rows]` and `out`.
-            unsafe {
-                let out = self.out.add(r - self.rows.start);
-                let mut acc = L::load_up_to(out, rest);
-                for j in 0..rank {
-                    acc = L::splat(*self.low.add(j)).mul_add(L::load_up_to(b.add(j * rows + r), rest), acc);
-                }
-                acc.store_up_to(out, rest);
-            }
-        }
     }
 }

@@ -1,16 +1,14 @@
 //! The steps of a pass that read and extend sequences' states.
 
-use super::attention::{score_elems, Attend};
-use super::conv::Convolve;
-use super::kv::{Stored, F16, F24, F32, Q8};
-use super::norm::RmsNorm;
 use super::pass::{Job, Pass, Rows};
-use super::rope;
 use super::scratch::Shared;
 use super::weights::{Attention, ShortConv};
-use crate::backend::{KvType, LayerState, PAGE_TOKENS};
+use crate::backend::{LayerState, PAGE_TOKENS};
 use crate::error::{Error, Result};
-use std::marker::PhantomData;
+use lean_kernels::attention::{score_elems, Attend};
+use lean_kernels::conv::Convolve;
+use lean_kernels::norm::RmsNorm;
+use lean_kernels::rope;
 
 /// Tokens of a sequence whose queries share one walk over the pages.
 const QUERY_TOKENS: usize = 4;
@@ -65,12 +63,7 @@ impl Pass<'_> {
         self.multiply(&jobs, x)?;
         self.store_kv(a, [q, k, v], [k_at, v_at])?;
         let out = self.scratch.mixed.reserve(n * q_width)?;
-        match self.shape.kv {
-            KvType::F32 => self.attend::<F32>(a, q, out, [k_at, v_at])?,
-            KvType::F24 => self.attend::<F24>(a, q, out, [k_at, v_at])?,
-            KvType::F16 => self.attend::<F16>(a, q, out, [k_at, v_at])?,
-            KvType::Q8_0 => self.attend::<Q8>(a, q, out, [k_at, v_at])?,
-        }
+        self.attend(a, q, out, [k_at, v_at])?;
         Ok(Rows { at: out, n, cols: q_width })
     }
 
@@ -104,7 +97,8 @@ impl Pass<'_> {
                     let head = unsafe { rows.slice((t * heads + head) * d, d) };
                     if let Some(norm) = norm {
                         let x = head.as_mut_ptr();
-                        isa.call(RmsNorm { x, weight: &norm.weight, eps: norm.eps, out: x });
+                        // SAFETY: the head is as long as the weight of its norm.
+                        unsafe { RmsNorm { x, weight: &norm.weight, eps: norm.eps, out: x }.run_on(isa) };
                     }
                     rope::rotate(head, cos, sin, a.rope_style);
                 }
@@ -124,8 +118,8 @@ impl Pass<'_> {
         })
     }
 
-    fn attend<S: Stored>(&mut self, a: &Attention, q: Shared, out: Shared, [k, v]: [usize; 2]) -> Result<()> {
-        let (isa, d, group) = (self.isa, a.head_dim, a.n_heads / a.n_kv_heads);
+    fn attend(&mut self, a: &Attention, q: Shared, out: Shared, [k, v]: [usize; 2]) -> Result<()> {
+        let (isa, kv, d, group) = (self.isa, self.shape.kv, a.head_dim, a.n_heads / a.n_kv_heads);
         let stride = a.n_heads * d;
         let mut items = Vec::new();
         let mut scores_stride = 0;
@@ -145,12 +139,12 @@ impl Pass<'_> {
             let Item { sequence, kv_head, from, tokens } = items[item];
             let (len, first, pages) = sequences[sequence];
             let at = (first + from) * stride + kv_head * group * d;
-            let head = kv_head * S::TYPE.head_bytes(d);
+            let head = kv_head * kv.head_bytes(d);
             // SAFETY: these heads of these tokens are this item's, the scores this thread's; keys and values of
             // all positions up to the tokens' own were written by earlier passes or the step before.
             unsafe {
-                isa.call(Attend {
-                    stored: PhantomData::<S>,
+                Attend {
+                    kv,
                     pages,
                     k: 4 * k + head,
                     v: 4 * v + head,
@@ -165,7 +159,8 @@ impl Pass<'_> {
                     position: len + from,
                     scores: scores.at(thread * each),
                     scores_stride,
-                });
+                }
+                .run_on(isa);
             }
         })
     }
@@ -194,7 +189,7 @@ impl Pass<'_> {
             let from = item % chunks * CHANNELS_AN_ITEM;
             // SAFETY: these channels of this sequence's rows are this item's.
             unsafe {
-                isa.call(Convolve {
+                Convolve {
                     channels: from..channels.min(from + CHANNELS_AN_ITEM),
                     width: channels,
                     tokens,
@@ -203,7 +198,8 @@ impl Pass<'_> {
                     bcx: bcx.at(first * 3 * channels),
                     u: u.at(start),
                     y: y.at(first * channels),
-                });
+                }
+                .run_on(isa);
             }
         })?;
         self.keep_windows(u, &starts, offset, rows * channels, channels);

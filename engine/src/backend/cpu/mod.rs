@@ -1,22 +1,13 @@
 //! The CPU backend: weights quantised in memory, activations and state in float32.
 //!
 //! Results are bit-identical within an exactness class, however the work is cut: every sum has an order that
-//! depends on the row, the token and its position alone (see [`matmul`], [`attention`], [`norm`]).
+//! depends on the row, the token and its position alone (see the crate `lean-kernels`).
 
-mod attention;
-mod conv;
-mod ffn;
-mod formats;
-mod kv;
-mod lanes;
 mod lowrank;
-mod matmul;
 mod matrix;
 mod mixers;
-mod norm;
 mod pass;
 mod pool;
-mod rope;
 mod scratch;
 mod states;
 #[cfg(test)]
@@ -27,7 +18,7 @@ mod weights;
 use super::*;
 use crate::error::{Error, Result};
 use crate::model::plan::Plan;
-use lanes::Isa;
+use lean_kernels::Isa;
 use pass::{Pass, Sequence};
 use pool::Pool;
 use scratch::Scratch;

@@ -3,12 +3,7 @@
 //! The pass is a sequence of steps, each cut into items that the pool's threads take; a step ends before the
 //! next begins. Within a step, items write disjoint elements and read only what earlier steps wrote.
 
-use super::ffn::Gate;
-use super::formats::{SUM, UNIT};
-use super::lanes::Isa;
-use super::lowrank::{Expand, Term};
-use super::matmul::{in_tiles, panel_elems, tiles, Activations, Prepare, Product, ROWS_TOGETHER, TILE};
-use super::norm::RmsNorm;
+use super::lowrank::Term;
 use super::pool::Pool;
 use super::scratch::{Scratch, Shared};
 use super::states::Open;
@@ -16,6 +11,12 @@ use super::weights::{FeedForward, Linear, Mixer, Norm, Weights};
 use crate::backend::{Logits, StateShape};
 use crate::cancel::CancelToken;
 use crate::error::{try_zeroed, Error, Result};
+use lean_kernels::ffn::Gate;
+use lean_kernels::lowrank::Expand;
+use lean_kernels::norm::RmsNorm;
+use lean_kernels::product::{in_tiles, panel_elems, tiles};
+use lean_kernels::product::{Activations, Prepare, Product, ROWS_TOGETHER, TILE};
+use lean_kernels::{Isa, SUM, UNIT};
 use std::ops::Range;
 
 /// Tokens that one item of a step over tokens takes.
@@ -139,8 +140,10 @@ impl Pass<'_> {
         let (isa, width) = (self.isa, norm.weight.len());
         self.step_tokens(n, &|t| {
             // SAFETY: row `t` of both buffers belongs to this item.
-            let (x, out) = unsafe { (x.at(t * width), out.at(t * width)) };
-            isa.call(RmsNorm { x, weight: &norm.weight, eps: norm.eps, out });
+            unsafe {
+                let (x, out) = (x.at(t * width), out.at(t * width));
+                RmsNorm { x, weight: &norm.weight, eps: norm.eps, out }.run_on(isa);
+            }
         })
     }
 
@@ -154,8 +157,10 @@ impl Pass<'_> {
             for t in tokens {
                 let at = t * cols + rows.start;
                 // SAFETY: these columns of row `t < n` were written by this item just now.
-                let (gate, up) = unsafe { (gate.at(at), up.at(at)) };
-                isa.call(Gate { gate, up, n: rows.len(), activation: ffn.activation });
+                unsafe {
+                    let (gate, up) = (gate.at(at), up.at(at));
+                    Gate { gate, up, n: rows.len(), activation: ffn.activation }.run_on(isa);
+                }
             }
         })?;
         Ok(Rows { at: gate, n, cols })
@@ -233,10 +238,10 @@ impl Pass<'_> {
     fn multiplier(&mut self, jobs: &[Job<'_>], x: Rows) -> Result<Multiplier> {
         let (isa, stride, tiled) = (self.isa, x.cols.next_multiple_of(UNIT), in_tiles(x.n));
         let (mut plain, mut unshifted) = (None, None);
-        if jobs.iter().any(|j| !j.linear.weight.shifted) && (tiled || stride != x.cols) {
+        if jobs.iter().any(|j| !j.linear.weight.layout.shifted) && (tiled || stride != x.cols) {
             plain = Some(self.scratch.plain.reserve(x.n * stride)?);
         }
-        if jobs.iter().any(|j| j.linear.weight.shifted) {
+        if jobs.iter().any(|j| j.linear.weight.layout.shifted) {
             unshifted = Some(self.scratch.unshifted.reserve(x.n * stride)?);
         }
         let sums = self.scratch.sums.reserve(x.n * stride / SUM)?;
@@ -246,7 +251,7 @@ impl Pass<'_> {
             let (t, width) = parts[part];
             // SAFETY: these rows of all buffers belong to this item.
             unsafe {
-                isa.call(Prepare {
+                Prepare {
                     x: x.at.at(t * x.cols),
                     cols: x.cols,
                     width,
@@ -254,7 +259,8 @@ impl Pass<'_> {
                     plain: plain.map(|b| b.at(t * stride)),
                     unshifted: unshifted.map(|b| b.at(t * stride)),
                     sums: sums.at(t * (stride / SUM)),
-                });
+                }
+                .run_on(isa);
             }
         })?;
         let tile = (TILE_BYTES / (stride * 4)).clamp(2 * TILE, 32 * TILE) / TILE * TILE;
@@ -369,7 +375,7 @@ impl Multiplier {
             return;
         }
         let (weight, n_out) = (&job.linear.weight, job.linear.weight.rows);
-        assert_eq!(weight.padded, self.stride);
+        assert_eq!(weight.layout.padded, self.stride);
         // SAFETY: the activations have `n` rows of `stride` elements that no item writes; these rows and tokens
         // of `out` are this item's, and the panel is this thread's.
         unsafe {
@@ -396,12 +402,14 @@ impl Multiplier {
                 // SAFETY: these columns of row `t` of `out` are this item's; the update has as many rows as the
                 // matrix, since `Weights::check_updates` saw it, and nobody writes `low` during this step.
                 unsafe {
-                    self.isa.call(Expand {
-                        update: term.update,
+                    Expand {
+                        b: term.update.b(),
+                        rank: term.update.rank(),
                         low: term.low_of(t),
                         rows: rows.clone(),
                         out: job.out.at(t * n_out + rows.start),
-                    });
+                    }
+                    .run_on(self.isa);
                 }
             }
         }

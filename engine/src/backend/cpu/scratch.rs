@@ -1,48 +1,7 @@
 //! Buffers of a pass, kept from one to the next.
 
 use crate::error::{Error, Result};
-
-/// A pointer that threads of one step share; who writes which elements is said where it is used.
-#[derive(Clone, Copy)]
-pub(crate) struct Shared(*mut f32);
-
-// SAFETY: a pointer is only a number; every dereference is `unsafe` and argues for itself.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    pub(crate) fn new(p: *mut f32) -> Self {
-        Shared(p)
-    }
-
-    /// The element at `i`.
-    ///
-    /// # Safety
-    /// `i` is within the buffer.
-    pub(crate) unsafe fn at(self, i: usize) -> *mut f32 {
-        // SAFETY: the caller vouches for `i`.
-        unsafe { self.0.add(i) }
-    }
-
-    /// `n` bytes from byte `i` on.
-    ///
-    /// # Safety
-    /// They are within the buffer and nobody else touches them while the slice lives.
-    pub(crate) unsafe fn bytes<'a>(self, i: usize, n: usize) -> &'a mut [u8] {
-        // SAFETY: the caller vouches for the range and its exclusivity.
-        unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>().add(i), n) }
-    }
-
-    /// `n` elements from `i` on.
-    ///
-    /// # Safety
-    /// They are within the buffer and nobody else touches them while the slice lives.
-    pub(crate) unsafe fn slice<'a>(self, i: usize, n: usize) -> &'a mut [f32] {
-        // SAFETY: the caller vouches for the range and its exclusivity.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(i), n) }
-    }
-}
+pub(crate) use lean_kernels::shared::Shared;
 
 /// A buffer that grows and never shrinks; its content is unspecified between passes.
 #[derive(Default)]
@@ -59,7 +18,7 @@ impl Buffer {
             })?;
             self.0.resize(elems, 0.0);
         }
-        Ok(Shared(self.0.as_mut_ptr()))
+        Ok(Shared::new(self.0.as_mut_ptr()))
     }
 }
 

@@ -8,7 +8,7 @@ use super::scratch::{ActivationScratch, Activations, Scratch, Widths};
 use super::states::Grown;
 use super::tickets::{Ticket, TicketSlot, Token as Choice};
 use super::Inner;
-use crate::backend::{math, Batch, Input, Logits, Slot};
+use crate::backend::{Batch, Input, Logits, Slot};
 use crate::error::{Error, Result};
 use lean_shaders::{ConvSlot, Token};
 
@@ -196,7 +196,7 @@ fn upload(gpu: &Gpu, model: &Model, shared: &mut Shared, layout: &Layout) -> Res
         let mut turns = Vec::with_capacity(layout.meta.len() * frequencies.len());
         for token in &layout.meta {
             turns.extend(frequencies.iter().map(|f| {
-                let (sin, cos) = math::sin_cos(token.position as f32 * f);
+                let (sin, cos) = lean_kernels::math::sin_cos(token.position as f32 * f);
                 [cos, sin]
             }));
         }

@@ -2,7 +2,6 @@
 
 mod behaviour;
 mod identity;
-mod kernels;
 mod kv;
 mod lowrank;
 mod model;

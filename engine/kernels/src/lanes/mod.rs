@@ -1,0 +1,202 @@
+//! Eight float32 lanes: the vocabulary in which every kernel is written once.
+//!
+//! A kernel is a struct of arguments with a generic body ([`Kernel`]); [`Isa::call`] compiles that body for
+//! the instruction set found at run time. One source for all of them keeps the order of every sum the same,
+//! so that two instruction sets differ in nothing but whether a multiply-add rounds once or twice.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod portable;
+
+/// Lanes of a vector.
+pub const LANES: usize = 8;
+
+/// Eight float32 values and the operations that kernels are made of.
+///
+/// Implementors may need CPU features: their types are private to this module, so that only [`Isa::call`],
+/// which knows that the features are there, can bring them into play.
+pub trait Lanes: Copy {
+    /// Eight 32-bit integers.
+    type Int: Copy;
+
+    /// All lanes `x`.
+    fn splat(x: f32) -> Self;
+    /// Lanes from an array.
+    fn from_array(x: [f32; LANES]) -> Self;
+    /// Lanes to an array.
+    fn to_array(self) -> [f32; LANES];
+    /// # Safety
+    /// `p` is readable for eight floats; no alignment is needed.
+    unsafe fn load(p: *const f32) -> Self;
+    /// # Safety
+    /// `p` is writable for eight floats; no alignment is needed.
+    unsafe fn store(self, p: *mut f32);
+    /// `self + b`.
+    fn add(self, b: Self) -> Self;
+    /// `self * b`.
+    fn mul(self, b: Self) -> Self;
+    /// The larger of each lane; either if one is NaN.
+    fn max(self, b: Self) -> Self;
+    /// `self * b + c`, rounded once or twice as the exactness class says.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// `((l0 + l1) + (l2 + l3)) + ((l4 + l5) + (l6 + l7))`.
+    fn sum(self) -> f32;
+    /// Lane `i` is `v[i].sum()`.
+    fn sum_each(v: [Self; LANES]) -> Self;
+
+    /// Eight half-precision numbers.
+    /// # Safety
+    /// `p` is readable for 16 bytes.
+    unsafe fn load_f16(p: *const u8) -> Self;
+    /// Eight bfloat16 numbers.
+    /// # Safety
+    /// `p` is readable for 16 bytes.
+    unsafe fn load_bf16(p: *const u8) -> Self;
+    /// Eight float32 numbers from their upper 16 bits and the 8 bits below; the lowest 8 are zero.
+    /// # Safety
+    /// `high` is readable for 16 bytes, `low` for 8.
+    unsafe fn load_f24(high: *const u8, low: *const u8) -> Self;
+    /// Eight unsigned bytes.
+    /// # Safety
+    /// `p` is readable for eight bytes.
+    unsafe fn load_u8(p: *const u8) -> Self::Int;
+    /// Eight signed bytes.
+    /// # Safety
+    /// `p` is readable for eight bytes.
+    unsafe fn load_i8(p: *const u8) -> Self::Int;
+    /// Eight little-endian 32-bit integers.
+    /// # Safety
+    /// `p` is readable for 32 bytes.
+    unsafe fn load_int(p: *const u8) -> Self::Int;
+    /// Every lane `& mask`.
+    fn and(a: Self::Int, mask: i32) -> Self::Int;
+    /// Every lane shifted right by `n < 32`, zeros coming in.
+    fn shr(a: Self::Int, n: u32) -> Self::Int;
+    /// `a + (b << n)`, `n < 32`.
+    fn add_shl(a: Self::Int, b: Self::Int, n: u32) -> Self::Int;
+    /// To float32.
+    fn float(a: Self::Int) -> Self;
+
+    /// Asks for the cache line at `p`, which may lie anywhere.
+    #[inline(always)]
+    fn prefetch(_p: *const u8) {}
+
+    /// Eight zeros.
+    #[inline(always)]
+    fn zero() -> Self {
+        Self::splat(0.0)
+    }
+
+    /// The first `min(n, 8)` floats at `p`, zeros in the other lanes.
+    /// # Safety
+    /// `p` is readable for that many floats.
+    #[inline(always)]
+    unsafe fn load_up_to(p: *const f32, n: usize) -> Self {
+        if n >= LANES {
+            // SAFETY: the caller vouches for eight floats.
+            return unsafe { Self::load(p) };
+        }
+        let mut a = [0.0; LANES];
+        // SAFETY: the caller vouches for `n` floats, fewer than eight.
+        unsafe { std::ptr::copy_nonoverlapping(p, a.as_mut_ptr(), n) };
+        Self::from_array(a)
+    }
+
+    /// Stores the first `min(n, 8)` lanes.
+    /// # Safety
+    /// `p` is writable for that many floats.
+    #[inline(always)]
+    unsafe fn store_up_to(self, p: *mut f32, n: usize) {
+        if n >= LANES {
+            // SAFETY: the caller vouches for eight floats.
+            return unsafe { self.store(p) };
+        }
+        // SAFETY: the caller vouches for `n` floats, fewer than eight.
+        unsafe { std::ptr::copy_nonoverlapping(self.to_array().as_ptr(), p, n) };
+    }
+
+    /// A scalar function on every lane.
+    #[inline(always)]
+    fn map(self, f: impl Fn(f32) -> f32) -> Self {
+        let mut a = self.to_array();
+        for x in &mut a {
+            *x = f(*x);
+        }
+        Self::from_array(a)
+    }
+}
+
+/// A computation written for any [`Lanes`]. Implementations and all they call are `#[inline(always)]`, or
+/// they would be compiled without the features that [`Isa::call`] turns on.
+pub trait Kernel {
+    /// What it returns.
+    type Out;
+    /// The computation.
+    fn run<L: Lanes>(self) -> Self::Out;
+}
+
+/// An instruction set that kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Isa(Kind);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Isa {
+    /// Plain Rust, vectorised by the compiler; the same bits on every target.
+    pub const PORTABLE: Isa = Isa(Kind::Portable);
+
+    /// The best instruction set of this processor.
+    pub fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+        {
+            return Isa(Kind::Avx2);
+        }
+        Isa::PORTABLE
+    }
+
+    /// For descriptions.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "AVX2+FMA+F16C",
+        }
+    }
+
+    /// Part of the exactness class: whether a multiply-add rounds once.
+    pub fn rounding(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "nofma",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "fma",
+        }
+    }
+
+    /// Runs a kernel compiled for this instruction set.
+    #[inline]
+    pub fn call<K: Kernel>(self, kernel: K) -> K::Out {
+        match self.0 {
+            Kind::Portable => kernel.run::<portable::F32x8>(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Kind::Avx2` is private and made by `detect` alone, after it found the features.
+            Kind::Avx2 => unsafe { avx2::call(kernel) },
+        }
+    }
+}
+
+#[cfg(test)]
+pub fn all_isas() -> Vec<Isa> {
+    let mut all = vec![Isa::PORTABLE];
+    if Isa::detect() != Isa::PORTABLE {
+        all.push(Isa::detect());
+    }
+    all
+}

@@ -1,0 +1,152 @@
+//! Every format on every instruction set, against the reference dequantisation.
+
+use super::bits;
+use crate::forge::{random_row, Random};
+use crate::formats::{ROWS, SUM};
+use crate::lanes::{all_isas, Isa};
+use crate::layout::Layout;
+use crate::product::{in_tiles, panel_elems, tiles, Activations, Prepare, Product};
+use crate::quant::DType;
+use std::ops::Range;
+
+struct Matrix {
+    rows: usize,
+    cols: usize,
+    layout: Layout,
+    bytes: Vec<u8>,
+}
+
+impl Matrix {
+    fn row(&self, isa: Isa, row: usize, out: &mut [f32]) {
+        let group = &self.bytes[row / ROWS * self.layout.group_bytes..];
+        self.layout.row(isa, group, row % ROWS, out);
+    }
+}
+
+fn matrix(dtype: DType, rows: usize, cols: usize, seed: u64) -> (Matrix, Vec<f32>) {
+    let mut random = Random(seed * 2 + 1);
+    let file: Vec<Vec<u8>> = (0..rows).map(|_| random_row(&mut random, dtype, cols)).collect();
+    let mut values = vec![0.0; rows * cols];
+    crate::quant::dequantize_row(dtype, &file.concat(), &mut values).unwrap();
+    let layout = Layout::new(dtype, cols);
+    let mut bytes = vec![0; rows.div_ceil(ROWS) * layout.group_bytes];
+    let zeros = vec![0; file[0].len()];
+    for (g, to) in bytes.chunks_exact_mut(layout.group_bytes).enumerate() {
+        layout.pack(std::array::from_fn(|r| file.get(g * ROWS + r).unwrap_or(&zeros).as_slice()), to);
+    }
+    (Matrix { rows, cols, layout, bytes }, values)
+}
+
+fn shapes(dtype: DType) -> Vec<(usize, usize)> {
+    match dtype.block_elems() {
+        1 => vec![(1, 1), (3, 7), (5, 32), (9, 45), (93, 160)],
+        n => vec![(1, n), (3, 2 * n), (4, n), (9, 3 * n), (93, 5 * n)],
+    }
+}
+
+fn multiply(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: &mut [f32]) {
+    let stride = m.layout.padded;
+    assert!(x.len() >= n * m.cols && out.len() >= (n - 1) * m.rows + rows.end);
+    let mut plain = vec![f32::NAN; n * stride];
+    let mut unshifted = plain.clone();
+    let mut sums = vec![f32::NAN; n * stride / SUM];
+    let parts: Vec<(usize, usize)> =
+        if in_tiles(n) { tiles(n).collect() } else { (0..n).map(|t| (t, 1)).collect() };
+    for (t, width) in parts {
+        let prepare = Prepare {
+            x: x[t * m.cols..].as_ptr(),
+            cols: m.cols,
+            width,
+            stride,
+            plain: Some(plain[t * stride..].as_mut_ptr()),
+            unshifted: Some(unshifted[t * stride..].as_mut_ptr()),
+            sums: sums[t * stride / SUM..].as_mut_ptr(),
+        };
+        // SAFETY: the tile lies within all of them.
+        unsafe { prepare.run_on(isa) };
+    }
+    let mut panel = vec![f32::NAN; panel_elems(n)];
+    let (x, unshifted, sums) = (plain.as_ptr(), unshifted.as_ptr(), sums.as_ptr());
+    let x = Activations { x, unshifted, sums, stride, n, tiled: in_tiles(n) };
+    let (out, panel) = (out.as_mut_ptr(), panel.as_mut_ptr());
+    // SAFETY: the sizes were checked above.
+    unsafe { m.layout.multiply(isa, m.bytes.as_ptr(), &Product { rows, x, out, out_stride: m.rows, panel }) }
+}
+
+fn activations(n: usize, cols: usize) -> Vec<f32> {
+    let mut random = Random(77);
+    (0..n * cols).map(|_| random.float()).collect()
+}
+
+#[test]
+fn rows_equal_the_reference_dequantisation() {
+    for dtype in DType::ALL {
+        for (rows, cols) in shapes(dtype) {
+            let (m, want) = matrix(dtype, rows, cols, 1);
+            for isa in all_isas() {
+                for r in 0..rows {
+                    let mut got = vec![0.0; cols];
+                    m.row(isa, r, &mut got);
+                    for (got, want) in got.iter().zip(&want[r * cols..]) {
+                        // A fused offset may differ by one rounding.
+                        assert!(
+                            (got - want).abs() <= want.abs().max(0.01) * 2e-7,
+                            "{dtype:?} {rows}x{cols} {isa:?}: {got} {want}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_equal_sums_in_float64() {
+    for dtype in DType::ALL {
+        for (rows, cols) in shapes(dtype) {
+            let (m, w) = matrix(dtype, rows, cols, 2);
+            let n = 11;
+            let x = activations(n, cols);
+            for isa in all_isas() {
+                let mut out = vec![f32::NAN; n * rows];
+                multiply(&m, isa, 0..rows, &x, n, &mut out);
+                for (i, got) in out.iter().enumerate() {
+                    let (t, r) = (i / rows, i % rows);
+                    let pairs = || w[r * cols..(r + 1) * cols].iter().zip(&x[t * cols..]);
+                    let want: f64 = pairs().map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+                    let size: f64 = pairs().map(|(w, x)| f64::from(w * x).abs()).sum();
+                    assert!(
+                        (f64::from(*got) - want).abs() <= size * 1e-6 + 1e-9,
+                        "{dtype:?} {rows}x{cols} {isa:?}: {got} {want}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_do_not_depend_on_how_they_are_cut() {
+    for dtype in DType::ALL {
+        let (rows, cols) = (93, dtype.block_elems().max(32) * 3);
+        let (m, _) = matrix(dtype, rows, cols, 3);
+        let n = 13;
+        let x = activations(n, cols);
+        for isa in all_isas() {
+            let mut whole = vec![f32::NAN; n * rows];
+            multiply(&m, isa, 0..rows, &x, n, &mut whole);
+            for (tokens, chunk) in
+                [(1, 93), (1, 8), (1, 24), (2, 16), (3, 72), (4, 8), (5, 8), (6, 93), (7, 16), (12, 40)]
+            {
+                let mut cut = vec![f32::NAN; n * rows];
+                for t in (0..n).step_by(tokens) {
+                    for r in (0..rows).step_by(chunk) {
+                        let range = r..rows.min(r + chunk);
+                        multiply(&m, isa, range, &x[t * cols..], tokens.min(n - t), &mut cut[t * rows..]);
+                    }
+                }
+                assert_eq!(bits(&cut), bits(&whole), "{dtype:?} {isa:?}, {tokens} tokens, {chunk} rows");
+            }
+        }
+    }
+}
