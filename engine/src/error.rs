@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Result of everything in the engine that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -247,4 +248,18 @@ pub(crate) fn try_zeroed<T: Clone + Default>(len: usize, what: &str) -> Result<V
     })?;
     v.resize(len, T::default());
     Ok(v)
+}
+
+/// The same in memory that can be shared. Large ones are not touched: the system gives zeros.
+pub(crate) fn try_zeroed_shared<T: bytemuck::Zeroable>(len: usize, what: &str) -> Result<Arc<[T]>> {
+    // `Arc` has no fallible constructor: a trial allocation of its size, header included, is given back first.
+    let mut trial: Vec<T> = Vec::new();
+    let header = 16usize.div_ceil(std::mem::size_of::<T>().max(1));
+    trial.try_reserve_exact(len.saturating_add(header)).map_err(|_| Error::OutOfMemory {
+        wanted: (len as u64).saturating_mul(std::mem::size_of::<T>() as u64),
+        what: what.to_string(),
+    })?;
+    drop(trial);
+    // SAFETY: a `Zeroable` type allows all zero bits.
+    Ok(unsafe { Arc::<[T]>::new_zeroed_slice(len).assume_init() })
 }

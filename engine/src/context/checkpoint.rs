@@ -1,6 +1,6 @@
 //! Physical exact continuations: the tokens, the state they filled, and a value in progress.
 
-use super::file::{self, CheckpointFile};
+use super::file::{self, CheckpointFile, Encoded, Input};
 use super::sequence::Sequence;
 use crate::adapter::{AdapterUse, Loaded};
 use crate::backend::{Backend, StateImage, StateShape};
@@ -172,6 +172,15 @@ impl Checkpoint {
     /// A copy that is compressed, or holds only what differs from a parent. [`Error::Incompatible`] where the parent
     /// is of another model or exactness class.
     pub fn to_bytes_with(&self, options: &SaveOptions<'_>) -> Result<Vec<u8>> {
+        self.encoded(options, &mut |file| file.to_vec())
+    }
+
+    /// What `use_it` makes of the bytes in pieces.
+    fn encoded<T>(
+        &self,
+        options: &SaveOptions<'_>,
+        use_it: &mut dyn FnMut(&Encoded<'_>) -> Result<T>,
+    ) -> Result<T> {
         let parent = match options.parent {
             Some(parent) => {
                 self.same_kind(parent)?;
@@ -179,7 +188,7 @@ impl Checkpoint {
             }
             None => None,
         };
-        file::encode(&file::Parts {
+        use_it(&Encoded::new(&file::Parts {
             identity: &self.0.identity,
             tokens: &self.0.tokens,
             capacity: self.0.capacity,
@@ -187,7 +196,7 @@ impl Checkpoint {
             image: &*self.image()?,
             compress: options.compress,
             parent: parent.as_deref(),
-        })
+        })?)
     }
 
     fn same_kind(&self, parent: &Checkpoint) -> Result<()> {
@@ -213,18 +222,27 @@ impl Checkpoint {
     /// From [`Checkpoint::to_bytes`]. Every byte is covered by a checksum; whether it belongs to a model is
     /// checked when it is restored. A delta is [`Error::Incompatible`] here.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        file::decode(bytes, None)
+        Self::read(bytes, None)
+    }
+
+    fn read(mut bytes: &[u8], parent: Option<&StateImage>) -> Result<Self> {
+        file::decode(bytes_as_input(&mut bytes), parent)
+    }
+
+    fn read_file(path: &Path, parent: Option<&StateImage>) -> Result<Self> {
+        let (mut from, total) = files::open(path, u64::MAX)?;
+        file::decode(Input { from: &mut from, total, failed: &|e| Error::io(path, e) }, parent)
     }
 
     /// From [`Checkpoint::to_bytes_with`] and the parent that was given there. A parent that does not have the pages
     /// that the delta left out is [`Error::Incompatible`]. Bytes of a whole checkpoint need no parent and ignore it.
     pub fn from_delta(bytes: &[u8], parent: &Checkpoint) -> Result<Self> {
-        file::decode(bytes, Some(&*parent.image()?))
+        Self::read(bytes, Some(&*parent.image()?))
     }
 
     /// Checks every byte of a checkpoint, of a delta too, and says what is in it.
-    pub fn inspect(bytes: &[u8]) -> Result<CheckpointFile> {
-        file::inspect(bytes)
+    pub fn inspect(mut bytes: &[u8]) -> Result<CheckpointFile> {
+        file::inspect(bytes_as_input(&mut bytes))
     }
 
     /// Writes the bytes to a temporary file beside `path` and renames it, so that `path` is always either the old
@@ -241,19 +259,21 @@ impl Checkpoint {
         options: &SaveOptions<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<u64> {
-        let bytes = self.to_bytes_with(options)?;
-        files::write_with_progress(path.as_ref(), &bytes, progress)?;
-        Ok(bytes.len() as u64)
+        self.encoded(options, &mut |file| {
+            let total = file.len() as u64;
+            files::write_with_progress(path.as_ref(), file.pieces(), total, progress)?;
+            Ok(total)
+        })
     }
 
     /// Reads a file written by [`Checkpoint::save`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        Self::from_bytes(&files::read(path.as_ref(), u64::MAX)?)
+        Self::read_file(path.as_ref(), None)
     }
 
     /// Reads a file that was saved as a delta of `parent`.
     pub fn load_delta(path: impl AsRef<Path>, parent: &Checkpoint) -> Result<Self> {
-        Self::from_delta(&files::read(path.as_ref(), u64::MAX)?, parent)
+        Self::read_file(path.as_ref(), Some(&*parent.image()?))
     }
 
     /// A sequence in `backend` that continues here with the adapters it was made with, and how it came about.
@@ -330,6 +350,11 @@ impl Checkpoint {
         }
         Ok(())
     }
+}
+
+fn bytes_as_input<'a>(bytes: &'a mut &[u8]) -> Input<'a> {
+    let total = bytes.len() as u64;
+    Input { from: bytes, total, failed: &|e| Error::bad_checkpoint("end", e) }
 }
 
 impl std::fmt::Debug for Checkpoint {

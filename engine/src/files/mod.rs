@@ -22,19 +22,24 @@ const CHUNK: usize = 4 << 20;
 /// # Errors
 /// [`crate::Error::Io`] that names `path`.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    write_with_progress(path, bytes, &mut |_, _| {})
+    write_with_progress(path, std::iter::once(bytes), bytes.len() as u64, &mut |_, _| {})
 }
 
-/// As [`write_atomically`]; `progress` hears the bytes done and their total.
+/// As [`write_atomically`], from pieces that are `total` bytes together; `progress` hears the bytes done and `total`.
 /// # Errors
 /// [`crate::Error::Io`] that names `path`.
-pub fn write_with_progress(path: &Path, bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+pub fn write_with_progress<'a>(
+    path: &Path,
+    pieces: impl Iterator<Item = &'a [u8]>,
+    total: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
     let mut file = NewFile::create(path)?;
     let mut done = 0;
-    for chunk in bytes.chunks(CHUNK) {
+    for chunk in pieces.flat_map(|piece| piece.chunks(CHUNK)) {
         file.write_all(chunk).map_err(|e| crate::Error::io(path, e))?;
         done += chunk.len() as u64;
-        progress(done, bytes.len() as u64);
+        progress(done, total);
     }
     file.commit_unless_new()
 }

@@ -154,9 +154,9 @@ fn sync_folder(path: &Path) {
     }
 }
 
-/// Reads a regular file of at most `max` bytes; a device or a pipe might never end. [`Error::Io`] names
-/// `path`; a longer file is an [`Error::BadCheckpoint`].
-pub fn read(path: &Path, max: u64) -> Result<Vec<u8>> {
+/// Opens a regular file of at most `max` bytes to read it whole, and says how many it has; a device or a pipe might
+/// never end. [`Error::Io`] names `path`; a longer file is an [`Error::BadCheckpoint`].
+pub fn open(path: &Path, max: u64) -> Result<(impl Read, u64)> {
     // Before it is opened: opening a pipe waits for its other end.
     let meta = fs::metadata(path).map_err(|e| Error::io(path, e))?;
     if !meta.is_file() {
@@ -165,13 +165,16 @@ pub fn read(path: &Path, max: u64) -> Result<Vec<u8>> {
     if meta.len() > max {
         return Err(Error::bad_checkpoint(path.display(), format!("{} bytes are no checkpoint", meta.len())));
     }
-    let too_large =
-        || Error::OutOfMemory { wanted: meta.len(), what: format!("the file {}", path.display()) };
-    let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(usize::try_from(meta.len()).map_err(|_| too_large())?)
-        .map_err(|_| too_large())?;
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
-    file.take(meta.len()).read_to_end(&mut bytes).map_err(|e| Error::io(path, e))?;
+    Ok((file.take(meta.len()), meta.len()))
+}
+
+/// Reads a file that [`open`] opens.
+pub fn read(path: &Path, max: u64) -> Result<Vec<u8>> {
+    let (mut file, len) = open(path, max)?;
+    let too_large = || Error::OutOfMemory { wanted: len, what: format!("the file {}", path.display()) };
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(len).map_err(|_| too_large())?).map_err(|_| too_large())?;
+    file.read_to_end(&mut bytes).map_err(|e| Error::io(path, e))?;
     Ok(bytes)
 }

@@ -54,3 +54,8 @@ pub fn check_target(path: &Path) -> Result<()> {
 pub fn read(path: &Path, _max: u64) -> Result<Vec<u8>> {
     Err(no_files(path))
 }
+
+/// Always an error that says what to use.
+pub fn open(path: &Path, _max: u64) -> Result<(std::io::Empty, u64)> {
+    Err(no_files(path))
+}

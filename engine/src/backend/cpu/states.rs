@@ -6,7 +6,7 @@
 
 use super::scratch::Shared;
 use crate::backend::{StateId, StateImage, StateShape, Updates, PAGE_TOKENS};
-use crate::error::{Error, Result};
+use crate::error::{try_zeroed_shared, Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -284,13 +284,5 @@ fn copy_rows(page: &[f32], shape: &StateShape, rows: usize) -> Result<Arc<[f32]>
 }
 
 fn zeroed(elems: usize) -> Result<Arc<[f32]>> {
-    // `Arc` has no fallible constructor: a trial allocation of its size, header included, is given back first.
-    let mut trial: Vec<f32> = Vec::new();
-    trial.try_reserve_exact(elems.saturating_add(16)).map_err(|_| Error::OutOfMemory {
-        wanted: elems as u64 * 4,
-        what: "a page of a sequence's state".into(),
-    })?;
-    drop(trial);
-    // SAFETY: all zero bits are the float 0.
-    Ok(unsafe { Arc::<[f32]>::new_zeroed_slice(elems).assume_init() })
+    try_zeroed_shared(elems, "a page of a sequence's state")
 }

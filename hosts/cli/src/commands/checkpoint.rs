@@ -1,6 +1,7 @@
 //! `lean checkpoint`: what is in a checkpoint file, and whether it continues exactly.
 
 use crate::args::DeviceArgs;
+use crate::lora::LoraArgs;
 use crate::table::{self, megabytes};
 use crate::{loading, output};
 use clap::{Args, Subcommand};
@@ -14,6 +15,7 @@ Examples:
   lean checkpoint inspect story.ckpt
   lean checkpoint verify story.ckpt                       every checksum, nothing else
   lean checkpoint verify story.ckpt -m smollm2.gguf       restores it, computes it again, compares all bits
+  lean checkpoint verify story.ckpt -m smollm2.gguf --lora my-adapter     made with an adapter
   lean checkpoint verify child.ckpt --parent story.ckpt   a delta together with its parent";
 
 #[derive(Args)]
@@ -54,6 +56,8 @@ struct VerifyArgs {
     model: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    lora: LoraArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -137,7 +141,10 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
             ))
         }
         (Some(model), Some(checkpoint)) => {
-            Some(continues_exactly(&loading::load(model, &args.device)?, &checkpoint)?)
+            let model = loading::load(model, &args.device)?;
+            // Kept until the end: a model restores what was made with adapters while it has them.
+            let _adapters = args.lora.load(&model)?;
+            Some(continues_exactly(&model, &checkpoint)?)
         }
     };
     report(args, &file, exact)?;
