@@ -20,6 +20,8 @@ rust   | cargo | unit, integration and documentation tests of every crate; the G
 c      | lines | the C ABI from C, under valgrind
 node   | node  | the Node package against the bridge process
 python | unittest | the Python package against the bridge process
+go     | go    | the Go module against the bridge process, under the race detector
+conformance | lines | the same conversations with the bridge, frame by frame, from Node, Python and Go
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
 clippy | exit  | lints, with warnings as errors
@@ -81,6 +83,28 @@ suite_python() {
   PYTHONPATH=$packages PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -v -t . -s tests
 }
 
+suite_go() {
+  go_toolchain
+  build
+  scripts/fetch-model.sh
+  unset LEAN_BRIDGE
+  cd hosts/go
+  local unformatted; unformatted=$(gofmt -l .)
+  [ -z "$unformatted" ] || { echo "not formatted: $unformatted"; return 1; }
+  go vet ./...
+  go test -race -v -count=1 -timeout 30m ./...
+}
+
+suite_conformance() {
+  build
+  scripts/fetch-model.sh
+  # A host without its toolchain is named and counts as skipped.
+  (go_toolchain) || true
+  newest_go
+  unset LEAN_BRIDGE
+  tests/wire/conformance/run.sh
+}
+
 suite_verify() {
   build
   local model fixtures=tests/fixtures/models status=0
@@ -112,6 +136,28 @@ compiler() {
   command -v cc >/dev/null && command -v c++ >/dev/null || scripts/apt-install.sh gcc g++ libc6-dev
 }
 
+# Puts the newest Go of the distribution first on the PATH, where it is newer than the one there.
+newest_go() {
+  local folder
+  for folder in /usr/lib/go-*/bin; do
+    [ -x "$folder/go" ] && ! recent_go && PATH=$folder:$PATH
+  done
+  return 0
+}
+
+recent_go() { [ "$(printf '%s\n' 1.23 "$(go env GOVERSION 2>/dev/null | sed 's/^go//')" | sort -V | head -n 1)" = 1.23 ]; }
+
+# Go 1.23 or newer, and what its race detector links with.
+go_toolchain() {
+  local package
+  command -v cc >/dev/null || scripts/apt-install.sh gcc libc6-dev
+  newest_go
+  for package in golang-go golang-1.24-go golang-1.23-go; do
+    recent_go || { scripts/apt-install.sh "$package" && newest_go; } || true
+  done
+  recent_go || skip "Go 1.23 or newer is missing ($(go version 2>/dev/null || echo none is installed))"
+}
+
 component() {
   cargo "${1/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$1" || skip "$1 is not to be had here"
 }
@@ -132,6 +178,7 @@ count_unittest() {
     }
     END {p = n - f - s; print (p < 0 ? 0 : p), f + 0, s + 0}' "$1"
 }
+count_go() { awk '/^ *--- PASS:/ {p++} /^ *--- FAIL:/ {f++} /^ *--- SKIP:/ {s++} END {print p + 0, f + 0, s + 0}' "$1"; }
 count_lines() { awk '/^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ {p += $1; f += $3; s += $5} END {print p + 0, f + 0, s + 0}' "$1"; }
 
 rows=()
@@ -151,7 +198,7 @@ run_suite() {
     if [ $((passed + failed)) = 0 ]; then failed=1 note="FAILED: ran no test"; fi
   fi
   total_passed=$((total_passed + passed)) total_failed=$((total_failed + failed)) total_skipped=$((total_skipped + skipped))
-  rows+=("$(printf '%-8s %7d %7d %8d %6ds  %s' "$name" "$passed" "$failed" "$skipped" $((SECONDS - start)) "$note")")
+  rows+=("$(printf '%-11s %7d %7d %8d %6ds  %s' "$name" "$passed" "$failed" "$skipped" $((SECONDS - start)) "$note")")
 }
 
 # Software Vulkan, so that the GPU tests need no GPU and give the same everywhere.
@@ -177,7 +224,7 @@ main() {
     if [ $# -gt 0 ] && [[ $chosen != *" $name "* ]]; then continue; fi
     run_suite "$name" "$counter" "${about# }"
   done <<<"$suites"
-  printf '\n%-8s %7s %7s %8s %7s\n' suite passed failed skipped time
+  printf '\n%-11s %7s %7s %8s %7s\n' suite passed failed skipped time
   printf '%s\n' "${rows[@]}"
   printf '\n%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"
   [ "$total_failed" = 0 ]
