@@ -23,7 +23,7 @@ pub use adapter::{Adapter, AdapterInfo, AdapterUse};
 pub use backend::{KvType, SamplerParams};
 pub use cancel::CancelToken;
 pub use chat::Chat;
-pub use constrain::{Type, TypeSource};
+pub use constrain::{Reply, ToolCall, ToolChoice, ToolSyntax, Tools, Type, TypeSource};
 pub use context::{
     Block, Checkpoint, CheckpointFile, CheckpointInfo, PrefixStats, Restore, Restored, SaveOptions,
 };
@@ -32,7 +32,7 @@ pub use facade::{
     BackendChoice, BranchRequest, Context, Generation, LoadOptions, Memory, Model, ModelInfo, ModelPlan,
     Session, SessionOptions,
 };
-pub use generate::{Event, Finish, Output, Request, RequestOptions, Usage};
+pub use generate::{Alternative, Confidence, Event, Finish, Leaf, Output, Request, RequestOptions, Usage};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

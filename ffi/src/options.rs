@@ -42,6 +42,8 @@ pub const LEAN_KV_Q8_0: u32 = 3;
 pub const LEAN_GENERATE_KEEP_PARTIAL: u32 = 1;
 /// Report the value so far with `LEAN_EVENT_PARTIAL` (streams of JSON types).
 pub const LEAN_GENERATE_PARTIALS: u32 = 2;
+/// Say how sure the model was of the value (`lean_output_confidence`).
+pub const LEAN_GENERATE_CONFIDENCE: u32 = 4;
 
 /// Events of progress through the context.
 pub const LEAN_EVENTS_PREFILL: u32 = 1;
@@ -438,7 +440,7 @@ impl lean_generate_options {
     /// # Safety
     /// The pointers are as the header demands.
     pub(crate) unsafe fn options(&self) -> Result<RequestOptions> {
-        flags(self.flags, LEAN_GENERATE_KEEP_PARTIAL | LEAN_GENERATE_PARTIALS)?;
+        flags(self.flags, LEAN_GENERATE_KEEP_PARTIAL | LEAN_GENERATE_PARTIALS | LEAN_GENERATE_CONFIDENCE)?;
         reserved(self.reserved)?;
         Ok(RequestOptions {
             max_tokens: input::number("max_tokens", self.max_tokens)?,
@@ -453,6 +455,7 @@ impl lean_generate_options {
             stop: unsafe { input::texts("stop", self.stop, self.stop_lengths, self.stop_count) }?,
             keep_partial: self.flags & LEAN_GENERATE_KEEP_PARTIAL != 0,
             partials: self.flags & LEAN_GENERATE_PARTIALS != 0,
+            confidence: self.flags & LEAN_GENERATE_CONFIDENCE != 0,
         })
     }
 

@@ -105,6 +105,7 @@ pub(crate) struct Finished {
     finish: Finish,
     tokens: Vec<u32>,
     usage: lean_usage,
+    confidence: Text,
 }
 
 pub(crate) fn new(mut output: Output) -> *mut lean_output {
@@ -117,6 +118,7 @@ pub(crate) fn new(mut output: Output) -> *mut lean_output {
         finish: output.finish,
         tokens: output.tokens,
         usage: lean_usage::new(&output.usage),
+        confidence: Text::new(serde_json::to_string(&output.confidence).unwrap_or_else(|_| "null".into())),
     })
 }
 
@@ -181,6 +183,20 @@ pub unsafe extern "C" fn lean_output_json(
     error: *mut *mut lean_error,
 ) -> lean_status {
     guarded!(error, [output], { text_out(&handle::get(output)?.json, json, length) })
+}
+
+/// How sure the model was, if `LEAN_GENERATE_CONFIDENCE` asked for it, as JSON (otherwise `null`):
+/// `{"logprob": ..., "leaves": [{"path": "/kind", "logprob": ..., "alternatives": [{"value": ..., "probability": ...}]}]}`.
+/// Logarithms are natural; alternatives are given where the type allows at most 64 values. NUL-terminated; `length` may
+/// be NULL. Borrowed until the output is freed.
+#[no_mangle]
+pub unsafe extern "C" fn lean_output_confidence(
+    output: *const lean_output,
+    json: *mut *const c_char,
+    length: *mut usize,
+    error: *mut *mut lean_error,
+) -> lean_status {
+    guarded!(error, [output], { text_out(&handle::get(output)?.confidence, json, length) })
 }
 
 /// Why it ended: `LEAN_FINISH_*`.

@@ -115,7 +115,9 @@ pub unsafe extern "C" fn lean_type_choice(
 }
 
 /// A type as it travels between programs: `{"expr": ...}`, `{"schema": ...}`, `{"text": {"max_chars": 9}}`,
-/// `{"regex": "..."}` or `{"choice": ["...", ...]}`. Free `type` with `lean_type_free`.
+/// `{"regex": "..."}`, `{"choice": ["...", ...]}`, or
+/// `{"tools": {"tools": [...], "choice": "auto"}}`, whose value is `{"text": "...", "calls": [{"name", "arguments"}]}`:
+/// text, or calls of tools in the model's own syntax (`choice` may also be `"required"` or `{"tool": "name"}`). Free `type` with `lean_type_free`.
 #[no_mangle]
 pub unsafe extern "C" fn lean_type_json(
     json: *const c_char,

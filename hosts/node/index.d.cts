@@ -115,6 +115,30 @@ export type Value<E> = E extends string
             : unknown;
 
 /** A type: what is generated and nothing else. */
+/** A reply of a type made by `type.tools`. */
+export interface Reply {
+  /** What was said before the calls, or instead of them. */
+  text: string;
+  calls: { name: string; arguments: Record<string, unknown> }[];
+}
+
+export interface ToolOptions {
+  /** `auto` (the default): text or calls; `required`: one call or more; `{ tool }`: one call of that tool. */
+  choice?: 'auto' | 'required' | { tool: string };
+  /** Whether several calls may follow each other. Default true. */
+  parallel?: boolean;
+  /** How calls are written; the model's own way by default. */
+  syntax?: 'hermes' | 'llama' | 'gemma' | 'pythonic' | null;
+}
+
+/** How sure the model was of a value. */
+export interface Confidence {
+  /** Natural logarithm of the value's probability among all values of its type. */
+  logprob: number;
+  /** Every scalar, in order, with the other values that the type allowed, if they are at most 64. */
+  leaves: { path: string; logprob: number; alternatives?: { value: unknown; probability: number }[] }[];
+}
+
 export class Type<T = unknown> {
   private constructor();
   /** The wire form. */
@@ -155,6 +179,8 @@ export interface TypeMaker {
   /** Unquoted text: one of these strings, given one by one or as one array. */
   choice<const C extends string>(...choices: C[]): Type<C>;
   choice<const C extends string>(choices: readonly C[]): Type<C>;
+  /** A reply: text, or calls of these tools (OpenAI's form), in the model's own syntax. Tools that cannot be enforced are left out. */
+  tools(tools: readonly object[], options?: ToolOptions): Type<Reply>;
 }
 export const type: TypeMaker;
 
@@ -228,6 +254,8 @@ export interface StreamOptions extends CallOptions, SamplingOptions {
   keep?: boolean;
   /** Sends the value so far as `partial` events (JSON types only). */
   partials?: boolean;
+  /** Say how sure the model was: `Result.confidence`. */
+  confidence?: boolean;
 }
 
 export interface GenerateOptions extends StreamOptions {
@@ -293,6 +321,8 @@ export interface Result<T> {
   text: string;
   finish: 'complete' | 'stop' | 'length';
   usage: Usage;
+  /** How sure the model was, if `confidence` asked for it. */
+  confidence?: Confidence;
   /** The state after the value; throws unless `keep` was given. */
   checkpoint(): Checkpoint;
 }

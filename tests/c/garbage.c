@@ -229,6 +229,8 @@ static void outputs(void) {
   REFUSED(lean_output_text(output, NULL, NULL, &e));
   REFUSED(lean_output_json(NULL, &no_text, NULL, &e));
   REFUSED(lean_output_json(output, NULL, NULL, &e));
+  REFUSED(lean_output_confidence(NULL, &no_text, NULL, &e));
+  REFUSED(lean_output_confidence(output, NULL, NULL, &e));
   REFUSED(lean_output_finish(NULL, &kind, &e));
   REFUSED(lean_output_finish(output, NULL, &e));
   REFUSED(lean_output_tokens(NULL, &no_ids, &count, &e));

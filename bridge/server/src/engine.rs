@@ -304,6 +304,7 @@ impl port::Generation for EngineGeneration {
             text: output.text,
             finish: output.finish.name().into(),
             usage: serde_json::to_value(&output.usage).unwrap_or_default(),
+            confidence: output.confidence.and_then(|c| serde_json::to_value(c).ok()),
         };
         Ok((output, Box::new(EngineSession(session))))
     }

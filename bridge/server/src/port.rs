@@ -205,4 +205,6 @@ pub struct Output {
     pub finish: String,
     /// Token counts and times, as a JSON object.
     pub usage: Value,
+    /// How sure the model was, if it was asked: a JSON object.
+    pub confidence: Option<Value>,
 }

@@ -178,7 +178,9 @@ fn arrays(r: &mut dyn Resolve, a: &Array, b: &Array, depth: usize) -> Result<Opt
     if max.is_some_and(|max| min > max) || (rest.is_never() && min > prefix.len() as u64) {
         return Ok(None);
     }
-    Ok(Some(Array { at: place(&a.at, &b.at), prefix, rest, min, max }))
+    let contains = a.contains.iter().chain(&b.contains).cloned().collect();
+    let (unique, evaluated) = (a.unique || b.unique, a.evaluated.max(b.evaluated));
+    Ok(Some(Array { at: place(&a.at, &b.at), prefix, rest, min, max, contains, unique, evaluated }))
 }
 
 fn objects(r: &mut dyn Resolve, a: &Object, b: &Object, depth: usize) -> Result<Option<Object>> {
@@ -205,7 +207,8 @@ fn objects(r: &mut dyn Resolve, a: &Object, b: &Object, depth: usize) -> Result<
     if max.is_some_and(|max| min.max(required.len() as u64) > max) {
         return Ok(None);
     }
-    Ok(Some(Object { at: place(&a.at, &b.at), props, required, clauses, min, max }))
+    let evaluated = a.evaluated.or(&b.evaluated);
+    Ok(Some(Object { at: place(&a.at, &b.at), props, required, clauses, min, max, evaluated }))
 }
 
 /// The place of a composition: that of the first part that has one.

@@ -2,6 +2,7 @@
 
 use super::decimal::Decimal;
 use super::pattern::Pattern;
+use super::tools::Reader;
 use super::{dialect, pattern_parser, portable, strict};
 use crate::error::{Error, Result};
 use lean_validate::{Fault, IsMultiple, Validator};
@@ -16,6 +17,7 @@ pub(super) enum Checker {
     Text { max_chars: Option<u64> },
     Regex(Pattern),
     Choice(Vec<String>),
+    Reply(Reader),
 }
 
 impl Checker {
@@ -33,6 +35,14 @@ impl Checker {
             .map_err(|fault| refused(&fault))
     }
 
+    /// Validates a value that was parsed already; only of JSON types.
+    pub fn validate(&self, value: &Value) -> Result<()> {
+        match self {
+            Checker::Json(validator) => validate(validator, value),
+            _ => Err(Error::Internal("only JSON types validate values".into())),
+        }
+    }
+
     pub fn check(&self, text: &str) -> Result<Value> {
         let wrong = |reason: String| Err(Error::invalid("value", reason));
         match self {
@@ -41,11 +51,10 @@ impl Checker {
                     let at = e.character.map(|n| format!(" at character {n}")).unwrap_or_default();
                     Error::invalid("value", format!("no JSON: {}{at}", e.reason))
                 })?;
-                match validator.check(&value) {
-                    Ok(()) => Ok(value),
-                    Err(e) => wrong(format!("at {:?}: {}", e.at, e.reason)),
-                }
+                validate(validator, &value)?;
+                Ok(value)
             }
+            Checker::Reply(reader) => reader.check(text),
             Checker::Text { max_chars: Some(max) } if text.chars().count() as u64 > *max => {
                 wrong(format!("the text is longer than {max} characters"))
             }
@@ -58,6 +67,10 @@ impl Checker {
             _ => Ok(Value::String(text.to_string())),
         }
     }
+}
+
+fn validate(validator: &Validator, value: &Value) -> Result<()> {
+    validator.check(value).map_err(|e| Error::invalid("value", format!("at {:?}: {}", e.at, e.reason)))
 }
 
 /// Why the validator does not take a schema.

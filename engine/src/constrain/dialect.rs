@@ -33,6 +33,16 @@ impl Dialect {
         self != Dialect::Draft2020
     }
 
+    /// Whether `contains` has `minContains` and `maxContains` beside it.
+    pub fn counts_contained(self) -> bool {
+        matches!(self, Dialect::Draft2019 | Dialect::Draft2020)
+    }
+
+    /// Whether the items that `contains` finds are evaluated by it.
+    pub fn contains_evaluates(self) -> bool {
+        self == Dialect::Draft2020
+    }
+
     /// The same draft for the independent validator.
     pub fn draft(self) -> lean_validate::Draft {
         match self {
@@ -178,14 +188,15 @@ pub(super) fn kind_of(keyword: &str) -> Option<&'static str> {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",
         "minLength" | "maxLength" | "pattern" | "format" => "string",
         "items" | "prefixItems" | "additionalItems" | "minItems" | "maxItems" | "uniqueItems"
-        | "contains" | "minContains" | "maxContains" => "array",
+        | "contains" | "minContains" | "maxContains" | "unevaluatedItems" => "array",
         "properties"
         | "patternProperties"
         | "additionalProperties"
         | "required"
         | "minProperties"
         | "maxProperties"
-        | "propertyNames" => "object",
+        | "propertyNames"
+        | "unevaluatedProperties" => "object",
         _ => return None,
     })
 }
@@ -215,18 +226,13 @@ pub(super) fn is_annotation(keyword: &str) -> bool {
             | "$vocabulary"
             | "$dynamicAnchor"
             | "$recursiveAnchor"
-            | "unevaluatedItems"
-            | "unevaluatedProperties"
     )
 }
 
 /// Why a known keyword cannot be enforced.
-pub(super) fn refused(keyword: &str, value: &Value) -> Option<&'static str> {
+pub(super) fn refused(keyword: &str) -> Option<&'static str> {
     match keyword {
         "$dynamicRef" | "$recursiveRef" => Some("dynamic references are not followed"),
-        "unevaluatedItems" | "unevaluatedProperties" if *value != Value::Bool(true) => {
-            Some("what other schemas leave unevaluated is not tracked; use additionalProperties or items")
-        }
         _ => None,
     }
 }

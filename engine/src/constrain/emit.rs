@@ -3,10 +3,11 @@
 use super::lower::{Low, LowArray, LowObject};
 use super::node::{DefId, Numbers};
 use super::rules::{Rules, Sym};
-use super::{json_text, lower, numbers, pattern, size};
+use super::{counted, lower, numbers, pattern, size};
 use crate::error::{Error, Result};
 use llguidance::api::GrammarInit;
 use llguidance::derivre::RegexAst;
+use std::collections::HashMap;
 
 /// States of one object: fields times property counts.
 const MAX_STATES: u64 = 40_000;
@@ -18,7 +19,7 @@ pub(super) struct Emitted {
 }
 
 /// The grammar of definition 0.
-pub(super) fn emit(defs: &[Low]) -> Result<Emitted> {
+pub(super) fn emit(defs: &[Low], words: &'static str) -> Result<Emitted> {
     let finite = finite(defs);
     if !finite[0] {
         return Err(Error::ty("", "schema", "no finite value satisfies it"));
@@ -30,6 +31,7 @@ pub(super) fn emit(defs: &[Low]) -> Result<Emitted> {
         symbols: vec![None; defs.len()],
         any: None,
         open_keys: false,
+        words,
     };
     let mut todo = vec![0];
     let root = emitter.definition(0, &mut todo)?;
@@ -71,11 +73,16 @@ fn has_value(low: &Low, known: &[bool]) -> bool {
         || low.scalar.is_some()
         || low.refs.iter().any(|&def| known[def])
         || low.arrays.iter().any(|a| {
+            if !a.counts.is_empty() {
+                // One that is too large is refused when its grammar is made.
+                return counted::states(a, &|l| has_value(l, known)).map_or(true, |s| counted::ends(&s));
+            }
             let prefix = a.prefix.iter().take(usize::try_from(a.min).unwrap_or(usize::MAX));
             let beyond = a.min > a.prefix.len() as u64;
             prefix.into_iter().all(|n| has_value(n, known)) && (!beyond || has_value(&a.rest, known))
         })
         || low.objects.iter().any(|o| object_has_value(o, known))
+        || low.seqs.iter().any(|parts| parts.iter().all(|p| has_value(p, known)))
 }
 
 fn object_has_value(o: &LowObject, known: &[bool]) -> bool {
@@ -99,6 +106,7 @@ struct Emitter {
     symbols: Vec<Option<Sym>>,
     any: Option<Sym>,
     open_keys: bool,
+    words: &'static str,
 }
 
 impl Emitter {
@@ -133,6 +141,13 @@ impl Emitter {
                 options.extend(self.object(object, todo).map_err(|e| placed(e, &object.at))?);
             }
         }
+        for parts in low.seqs.iter().filter(|parts| parts.iter().all(|p| has_value(p, &self.finite))) {
+            let mut symbols = Vec::new();
+            for part in parts {
+                symbols.extend(self.low(part, todo)?);
+            }
+            options.push(self.rules.seq(symbols)?);
+        }
         for &def in &low.refs {
             if self.finite[def] {
                 options.push(self.definition(def, todo)?);
@@ -150,7 +165,7 @@ impl Emitter {
         self.any = Some(any);
         self.open_keys = true;
         let number = numbers::language(&Numbers::default()).map_err(Error::Internal)?;
-        let word = RegexAst::Regex("null|true|false".into());
+        let word = RegexAst::Regex(self.words.into());
         let string = lower::quote(RegexAst::Regex(pattern::ANY_STRING.into()));
         let key = RegexAst::Concat(vec![string.clone(), RegexAst::Literal(":".into())]);
         let scalar = self.rules.lexeme(RegexAst::Or(vec![word, number, string]))?;
@@ -187,7 +202,56 @@ impl Emitter {
         }
     }
 
+    /// One symbol for what follows each state; its loops go to the left, which the parser does at no cost.
+    fn counted(&mut self, a: &LowArray, todo: &mut Vec<DefId>) -> Result<Option<Sym>> {
+        let states = {
+            let finite = &self.finite;
+            counted::states(a, &|low| has_value(low, finite))?
+        };
+        if !counted::ends(&states) {
+            return Ok(None);
+        }
+        let comma = self.rules.literal(",")?;
+        let mut items: HashMap<(usize, Option<usize>), Option<Sym>> = HashMap::new();
+        let after = states.iter().map(|_| self.rules.fresh()).collect::<Result<Vec<_>>>()?;
+        for (id, state) in states.iter().enumerate() {
+            let (mut loops, mut exits) = (Vec::new(), Vec::new());
+            for step in &state.steps {
+                let key = (step.class, step.place);
+                let item = match items.get(&key) {
+                    Some(item) => *item,
+                    None => self.low(a.item(step), todo)?,
+                };
+                items.insert(key, item);
+                let Some(item) = item else { continue };
+                match (step.next == id, id) {
+                    (true, _) => loops.push(self.rules.seq(vec![comma, item])?),
+                    (false, 0) => exits.push(vec![item, after[step.next]]),
+                    (false, _) => exits.push(vec![comma, item, after[step.next]]),
+                }
+            }
+            let begin = match loops.as_slice() {
+                [] => None,
+                some => {
+                    let once = self.rules.choice(some)?;
+                    Some(self.rules.star(once)?)
+                }
+            };
+            if state.ends {
+                exits.push(Vec::new());
+            }
+            for exit in exits {
+                self.rules.add(after[id], begin.into_iter().chain(exit).collect())?;
+            }
+        }
+        let (open, close) = (self.rules.literal("[")?, self.rules.literal("]")?);
+        self.rules.seq(vec![open, after[0], close]).map(Some)
+    }
+
     fn array(&mut self, a: &LowArray, todo: &mut Vec<DefId>) -> Result<Option<Sym>> {
+        if !a.counts.is_empty() {
+            return self.counted(a, todo);
+        }
         let mut prefix = Vec::new();
         let mut max = a.max;
         for (i, low) in a.prefix.iter().enumerate() {
@@ -231,7 +295,7 @@ impl Emitter {
         let mut fields = Vec::new();
         for field in &o.fields {
             let Some(value) = self.low(&field.value, todo)? else { continue };
-            let key = self.rules.literal(&format!("{}:", json_text(&field.key)))?;
+            let key = self.rules.literal(&field.text(o.arguments))?;
             fields.push((key, value, field.required));
         }
         let mut pairs = Vec::new();
@@ -244,7 +308,8 @@ impl Emitter {
         self.open_keys |= !pairs.is_empty();
         let pair = if pairs.is_empty() { None } else { Some(self.rules.choice(&pairs)?) };
         let Some(body) = self.fields(&fields, pair, o.min, o.max)? else { return Ok(None) };
-        let (open, close) = (self.rules.literal("{")?, self.rules.literal("}")?);
+        let (open, close) = if o.arguments { ("(", ")") } else { ("{", "}") };
+        let (open, close) = (self.rules.literal(open)?, self.rules.literal(close)?);
         self.rules.seq(vec![open, body, close]).map(Some)
     }
 

@@ -168,6 +168,9 @@ fn subtract_strings(a: &Strings, b: &Strings) -> Vec<Strings> {
 }
 
 fn subtract_arrays(a: &Array, b: &Array, e: &Exclusion) -> Result<Vec<Array>> {
+    if b.unique {
+        return refuse(e, "arrays with equal items cannot be asked for");
+    }
     let mut out = Vec::new();
     if b.min > a.min {
         out.push(Array { max: algebra::least(a.max, Some(b.min - 1)), ..a.clone() });
@@ -177,24 +180,40 @@ fn subtract_arrays(a: &Array, b: &Array, e: &Exclusion) -> Result<Vec<Array>> {
             out.push(Array { min: a.min.max(max.saturating_add(1)), ..a.clone() });
         }
     }
-    let bounded = a.max.unwrap_or(u64::MAX);
-    let plain_rest = matches!(b.rest, Node::Any);
-    if !plain_rest && bounded > (b.prefix.len() as u64).saturating_add(8) {
-        // An item somewhere breaks the rule: no grammar of moderate size says where.
-        if out.is_empty() {
-            return refuse(e, "arrays that break a rule for all items cannot be enforced");
-        }
-        return Ok(out);
-    }
-    let count = if plain_rest { b.prefix.len() } else { bounded as usize };
-    for i in 0..count {
-        let mut prefix: Vec<Node> = (0..a.prefix.len().max(i + 1)).map(|k| a.item(k).clone()).collect();
-        let inner = Exclusion { node: Arc::new(b.item(i).clone()), ..e.clone() };
-        if matches!(b.item(i), Node::Any) {
+    // An item that breaks the rule of its place.
+    for (i, item) in b.prefix.iter().enumerate() {
+        if matches!(item, Node::Any) || a.max.is_some_and(|m| m <= i as u64) {
             continue;
         }
+        let mut prefix: Vec<Node> = (0..a.prefix.len().max(i + 1)).map(|k| a.item(k).clone()).collect();
+        let inner = Exclusion { node: Arc::new(item.clone()), ..e.clone() };
         prefix[i] = prefix[i].clone().excluding(inner);
         out.push(Array { prefix, min: a.min.max(i as u64 + 1), ..a.clone() });
+    }
+    let beyond = b.prefix.len() as u64;
+    if !matches!(b.rest, Node::Any) && a.max.is_none_or(|m| m > beyond) {
+        let rule = Exclusion { node: Arc::new(b.rest.clone()), ..e.clone() };
+        let node = Node::Any.excluding(rule);
+        let mut left = a.clone();
+        left.contains.push(Contains {
+            node,
+            from: beyond,
+            min: 1,
+            max: None,
+            at: e.at.clone(),
+            keyword: e.keyword,
+        });
+        left.min = left.min.max(beyond + 1);
+        out.push(left);
+    }
+    // Too few, or too many, of what has to be among the items.
+    for c in &b.contains {
+        let bounds = [c.min.checked_sub(1).map(|max| (0, Some(max))), c.max.map(|max| (max + 1, None))];
+        for (min, max) in bounds.into_iter().flatten() {
+            let mut left = a.clone();
+            left.contains.push(Contains { min, max, at: e.at.clone(), keyword: e.keyword, ..c.clone() });
+            out.push(left);
+        }
     }
     Ok(out)
 }

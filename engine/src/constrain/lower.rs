@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Rules for unnamed keys that may overlap.
 const MAX_CLAUSES: usize = 6;
+/// Rules of what to contain, for one array.
+const MAX_COUNTS: usize = 4;
 /// Names of a rule for unnamed keys that are written out, and the search for them.
 const MAX_FEW_KEYS: usize = 64;
 const MAX_KEY_STATES: usize = 2000;
@@ -28,6 +30,8 @@ pub(super) struct Low {
     pub arrays: Vec<LowArray>,
     pub objects: Vec<LowObject>,
     pub refs: Vec<DefId>,
+    /// Texts of parts that follow each other; only around the values of tools, and no part is empty.
+    pub seqs: Vec<Vec<Low>>,
 }
 
 #[derive(Debug, Clone)]
@@ -38,6 +42,32 @@ pub(super) struct LowArray {
     pub rest: Low,
     pub min: u64,
     pub max: Option<u64>,
+    /// What is counted among the items; empty for most arrays.
+    pub counts: Vec<Count>,
+    /// Where something is counted, the kinds of items by what they count for; a value may be of several.
+    pub classes: Vec<Class>,
+    /// Whether no two items are equal.
+    pub unique: bool,
+}
+
+/// So many of the items count.
+#[derive(Debug, Clone)]
+pub(super) struct Count {
+    pub min: u64,
+    pub max: Option<u64>,
+    /// Which keyword says so.
+    pub keyword: &'static str,
+}
+
+/// Items that count for some of an array's counts.
+#[derive(Debug, Clone)]
+pub(super) struct Class {
+    /// A bit for each count.
+    pub counts_for: u32,
+    /// Index of the first such item.
+    pub from: u64,
+    pub prefix: Vec<Low>,
+    pub rest: Low,
 }
 
 #[derive(Debug, Clone)]
@@ -49,7 +79,13 @@ pub(super) struct LowObject {
     pub rest: Vec<(RegexAst, Low)>,
     pub min: u64,
     pub max: Option<u64>,
+    /// Written as the arguments of a call in Python: `(a=1,b=2)`.
+    pub arguments: bool,
 }
+
+/// `null`, `true` and `false` as JSON writes them, and as Python does.
+pub(super) const JSON_WORDS: &str = "null|true|false";
+pub(super) const PYTHON_WORDS: &str = "None|True|False";
 
 #[derive(Debug, Clone)]
 pub(super) struct Field {
@@ -58,10 +94,43 @@ pub(super) struct Field {
     pub required: bool,
 }
 
+impl Field {
+    /// What is written before the value.
+    pub fn text(&self, argument: bool) -> String {
+        match argument {
+            true => format!("{}=", self.key),
+            false => format!("{}:", super::json_text(&self.key)),
+        }
+    }
+}
+
 /// Lowers every definition.
-pub(super) fn lower(graph: &Graph) -> Result<Vec<Low>> {
-    let mut lowering = Lowering { defs: &graph.defs, steps: graph.steps, depth: 0, at: Arc::default() };
+pub(super) fn lower(graph: &Graph, words: &'static str) -> Result<Vec<Low>> {
+    let mut lowering =
+        Lowering { defs: &graph.defs, steps: graph.steps, depth: 0, at: Arc::default(), words };
     graph.defs.iter().map(|node| lowering.node(node)).collect()
+}
+
+/// Whether some array must not have equal items.
+pub(super) fn has_unique(lows: &[Low]) -> bool {
+    lows.iter().any(|low| {
+        let in_array = |a: &LowArray| {
+            let classes = a.classes.iter().flat_map(|c| c.prefix.iter().chain([&c.rest]));
+            a.unique
+                || a.prefix
+                    .iter()
+                    .chain([&a.rest])
+                    .chain(classes)
+                    .any(|l| has_unique(std::slice::from_ref(l)))
+        };
+        let in_object = |o: &LowObject| {
+            let values = o.fields.iter().map(|f| &f.value).chain(o.rest.iter().map(|(_, v)| v));
+            values.into_iter().any(|l| has_unique(std::slice::from_ref(l)))
+        };
+        low.arrays.iter().any(in_array)
+            || low.objects.iter().any(in_object)
+            || low.seqs.iter().any(|parts| has_unique(parts))
+    })
 }
 
 struct Lowering<'a> {
@@ -70,6 +139,8 @@ struct Lowering<'a> {
     depth: usize,
     /// JSON pointer of the array or object that is being lowered.
     at: Arc<str>,
+    /// How `null`, `true` and `false` are written.
+    words: &'static str,
 }
 
 impl Resolve for Lowering<'_> {
@@ -120,8 +191,8 @@ impl Lowering<'_> {
 
     fn kind(&mut self, kind: &Kind, scalars: &mut Vec<RegexAst>, low: &mut Low) -> Result<()> {
         match kind {
-            Kind::Null => scalars.push(RegexAst::Literal("null".into())),
-            Kind::Bool(b) => scalars.push(RegexAst::Literal(b.to_string())),
+            Kind::Null => scalars.push(self.word(0)),
+            Kind::Bool(b) => scalars.push(self.word(if *b { 1 } else { 2 })),
             Kind::Number(n) => {
                 let ast = super::numbers::language(n);
                 let ast = ast.map_err(|reason| Error::ty(self.at(), "number", reason))?;
@@ -144,9 +215,57 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    fn word(&self, index: usize) -> RegexAst {
+        RegexAst::Literal(self.words.split('|').nth(index).unwrap_or_default().to_string())
+    }
+
     fn array(&mut self, a: &Array) -> Result<LowArray> {
         let prefix = a.prefix.iter().map(|n| self.node(n)).collect::<Result<_>>()?;
-        Ok(LowArray { at: a.at.clone(), prefix, rest: self.node(&a.rest)?, min: a.min, max: a.max })
+        let rest = self.node(&a.rest)?;
+        let count = |c: &Contains| Count { min: c.min, max: c.max, keyword: c.keyword };
+        let counts = a.contains.iter().map(count).collect();
+        let classes = self.classes(a)?;
+        Ok(LowArray {
+            at: a.at.clone(),
+            prefix,
+            rest,
+            min: a.min,
+            max: a.max,
+            counts,
+            classes,
+            unique: a.unique,
+        })
+    }
+
+    /// Items by which of the array's counts they are taken for. Where a count has no upper bound, an item that is not
+    /// taken for it may still match: the count is then merely exceeded.
+    fn classes(&mut self, a: &Array) -> Result<Vec<Class>> {
+        let n = a.contains.len();
+        if n > MAX_COUNTS {
+            let reason = format!("more than {MAX_COUNTS} rules of what to contain apply to one array");
+            return Err(Error::ty(self.at(), "contains", reason));
+        }
+        let mut classes = Vec::new();
+        for subset in 0u32..(1 << n) * u32::from(n > 0) {
+            let inside = |i: usize| subset >> i & 1 == 1;
+            let from = a.contains.iter().enumerate().filter(|(i, _)| inside(*i)).map(|(_, c)| c.from).max();
+            let mut item = |node: &Node, at: u64| -> Result<Low> {
+                let mut node = node.clone();
+                for (i, c) in a.contains.iter().enumerate() {
+                    if inside(i) {
+                        node = algebra::intersect(self, &node, &c.node)?;
+                    } else if c.max.is_some() && at >= c.from {
+                        let (at, keyword) = (c.at.clone(), c.keyword);
+                        node = node.excluding(Exclusion { node: Arc::new(c.node.clone()), at, keyword });
+                    }
+                }
+                self.node(&node)
+            };
+            let prefix = a.prefix.iter().zip(0..).map(|(node, at)| item(node, at)).collect::<Result<_>>()?;
+            let rest = item(&a.rest, u64::MAX)?;
+            classes.push(Class { counts_for: subset, from: from.unwrap_or(0), prefix, rest });
+        }
+        Ok(classes)
     }
 
     /// `None` if a required property has no value.
@@ -181,7 +300,7 @@ impl Lowering<'_> {
                 None => rest.push((key, value)),
             }
         }
-        Ok(Some(LowObject { at: o.at.clone(), fields, rest, min: o.min, max: o.max }))
+        Ok(Some(LowObject { at: o.at.clone(), fields, rest, min: o.min, max: o.max, arguments: false }))
     }
 
     /// Unnamed keys, split by which clauses speak of them. Keys of which none speaks are not generated, unless

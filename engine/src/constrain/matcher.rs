@@ -1,6 +1,8 @@
 //! Follows one value through the grammar of its type.
 
 use super::keys::Keys;
+use super::masks::{Masks, Place};
+use super::unique::Unique;
 use super::vocabulary::Vocabulary;
 use super::Type;
 use crate::backend::Mask;
@@ -17,8 +19,13 @@ pub struct Matcher {
     ended: bool,
     /// Only for types with keys that they do not name.
     keys: Option<Keys>,
+    /// Only for types with arrays whose items differ.
+    unique: Option<Unique>,
     /// The mask of this place, once computed.
     mask: Option<Mask>,
+    /// Masks of this type that were computed before, and this place's name among them, if it has one.
+    masks: Masks,
+    place: Option<Place>,
 }
 
 impl Matcher {
@@ -34,8 +41,11 @@ impl Matcher {
         match inner.get_error() {
             Some(e) => Err(too_complex(&e)),
             None => {
-                let keys = ty.0.emitted.open_keys.then(Keys::default);
-                Ok(Matcher { inner, vocabulary: vocabulary.clone(), ended: false, keys, mask: None })
+                let keys = (ty.0.emitted.open_keys && !ty.is_reply()).then(Keys::default);
+                let unique = Unique::of(ty)?;
+                let vocabulary = vocabulary.clone();
+                let (masks, place) = (Masks::default(), None);
+                Ok(Matcher { inner, vocabulary, ended: false, keys, unique, mask: None, masks, place })
             }
         }
     }
@@ -66,9 +76,29 @@ impl Matcher {
         if let Some(mask) = &self.mask {
             return Ok(mask.clone());
         }
-        let mask = self.compute_mask()?;
+        let known = self.place.as_ref().and_then(|place| self.masks.find(place));
+        let mask = match known {
+            Some(mask) => mask,
+            None => {
+                let mask = self.compute_mask()?;
+                if let Some(place) = self.place.take() {
+                    self.masks.keep(place, &mask);
+                }
+                mask
+            }
+        };
         self.mask = Some(mask.clone());
         Ok(mask)
+    }
+
+    /// Names this place until the next token: where the same may follow the name is the same.
+    pub(crate) fn name_place(&mut self, place: Option<Place>) {
+        self.place = place;
+    }
+
+    /// Whether the mask of this place is known already.
+    pub(crate) fn has_mask(&self) -> bool {
+        self.mask.is_some()
     }
 
     fn compute_mask(&mut self) -> Result<Mask> {
@@ -91,6 +121,9 @@ impl Matcher {
                     mask.words[id as usize / 32] &= !(1 << (id % 32));
                 }
             }
+        }
+        if let Some(unique) = &mut self.unique {
+            unique.restrict(&mut mask, &self.vocabulary)?;
         }
         Ok(mask)
     }
@@ -124,7 +157,7 @@ impl Matcher {
                 return refused();
             }
             self.ended = true;
-            self.mask = None;
+            (self.mask, self.place) = (None, None);
             return Ok(());
         }
         if self.inner.is_stopped() {
@@ -137,11 +170,19 @@ impl Matcher {
         if self.keys.as_ref().is_some_and(|k| k.matter() && !k.allow(self.vocabulary.bytes(id))) {
             return refused();
         }
+        if let Some(unique) = &mut self.unique {
+            if !unique.allows(self.vocabulary.bytes(id))? {
+                return refused();
+            }
+        }
         self.inner.consume_token(id).map_err(|e| self.failed(e))?;
+        if let Some(unique) = &mut self.unique {
+            unique.advance(self.vocabulary.bytes(id))?;
+        }
         if let Some(keys) = &mut self.keys {
             keys.advance(self.vocabulary.bytes(id));
         }
-        self.mask = None;
+        (self.mask, self.place) = (None, None);
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 mod algebra;
 mod cache;
 mod check;
+mod counted;
 mod decimal;
 mod dialect;
 mod emit;
@@ -20,6 +21,7 @@ mod expr_leaf;
 mod formats;
 mod keys;
 mod lower;
+mod masks;
 mod matcher;
 mod node;
 mod numbers;
@@ -35,10 +37,14 @@ mod size;
 mod strict;
 #[cfg(test)]
 mod tests;
+mod tools;
+mod unevaluated;
+mod unique;
 mod vocabulary;
 
 pub use matcher::Matcher;
 pub(crate) use shortest::Steer;
+pub use tools::{Reply, ToolCall, ToolChoice, ToolSyntax, Tools};
 pub use vocabulary::Vocabulary;
 
 use crate::error::{Error, Result};
@@ -68,13 +74,16 @@ struct TypeInner {
     emitted: Emitted,
     checker: Checker,
     generated: Generated,
+    /// Tools that were left out, and why.
+    refused: Vec<(String, Error)>,
     /// Made when a value is first generated.
     shortest: OnceLock<Result<Shortest>>,
 }
 
 /// What values are made of.
 enum Generated {
-    Json(Vec<Low>),
+    /// With the words for `null`, `true` and `false`.
+    Json(Vec<Low>, &'static str),
     Text(RegexAst),
 }
 
@@ -95,6 +104,8 @@ pub enum TypeSource {
     Regex(String),
     /// Unquoted text: one of these strings.
     Choice(Vec<String>),
+    /// Text or calls of tools, in a model's own syntax; the value is a [`Reply`].
+    Tools(Tools),
 }
 
 impl PartialEq for Type {
@@ -125,7 +136,19 @@ impl Type {
     }
 
     fn compiled(source: TypeSource) -> Result<Self> {
+        let mut refused = Vec::new();
         let Compiled { schema, warnings, emitted, checker, generated } = match &source {
+            TypeSource::Tools(source) => {
+                let tools = tools::compile(source)?;
+                refused = tools.refused;
+                Compiled {
+                    schema: tools.schema,
+                    warnings: tools.warnings,
+                    emitted: emit::emit(&tools.lows, tools.words)?,
+                    checker: Checker::Reply(tools.reply),
+                    generated: Generated::Json(tools.lows, tools.words),
+                }
+            }
             TypeSource::Expr(expr) => compile(expr::to_schema(expr)?)?,
             TypeSource::Schema(schema) => compile(schema.clone())?,
             TypeSource::Text { max_chars } => {
@@ -150,7 +173,20 @@ impl Type {
             TypeSource::Choice(list) => choice(list)?,
         };
         let shortest = OnceLock::new();
-        Ok(Type(Arc::new(TypeInner { source, schema, warnings, emitted, checker, generated, shortest })))
+        let ty = Type(Arc::new(TypeInner {
+            source,
+            schema,
+            warnings,
+            emitted,
+            checker,
+            generated,
+            refused,
+            shortest,
+        }));
+        if ty.has_unique() {
+            ty.shortest()?.check_unique()?;
+        }
+        Ok(ty)
     }
 
     /// From the text of a type expression: JSON, or a bare leaf such as `string < 64`.
@@ -214,12 +250,40 @@ impl Type {
         Self::from_source(TypeSource::Choice(options.into_iter().map(Into::into).collect()))
     }
 
+    /// A reply that is text or calls of tools. The value is a [`Reply`]: `{"text": ..., "calls": [{"name", "arguments"}]}`.
+    /// Tools whose schema cannot be enforced are left out and named in [`Type::refused_tools`]. Without a
+    /// [`ToolSyntax`] the model that generates decides.
+    ///
+    /// # Errors
+    /// [`Error::Type`] if there is no tool left, or the one that has to be called is not among them.
+    pub fn tools(tools: Tools) -> Result<Self> {
+        Self::from_source(TypeSource::Tools(tools))
+    }
+
+    /// Tools that were left out, each with what cannot be enforced of its schema.
+    pub fn refused_tools(&self) -> &[(String, Error)] {
+        &self.0.refused
+    }
+
     /// What it was made from.
     pub fn source(&self) -> &TypeSource {
         &self.0.source
     }
 
-    /// Whether values are plain text rather than JSON.
+    /// Whether values are replies: text or calls of tools.
+    pub fn is_reply(&self) -> bool {
+        matches!(self.0.source, TypeSource::Tools(_))
+    }
+
+    /// Whether a text of the type may be cut anywhere: plain text, and a reply that calls nothing.
+    pub(crate) fn may_be_cut(&self, text: &str) -> bool {
+        match &self.0.checker {
+            Checker::Reply(reader) => !reader.calls(text),
+            _ => matches!(self.0.source, TypeSource::Text { .. }),
+        }
+    }
+
+    /// Whether what is written is text rather than JSON: plain text, or a reply that may call tools.
     pub fn is_text(&self) -> bool {
         !matches!(self.0.source, TypeSource::Expr(_) | TypeSource::Schema(_))
     }
@@ -242,10 +306,25 @@ impl Type {
     /// The ways to finish a value.
     fn shortest(&self) -> Result<&Shortest> {
         let make = || match &self.0.generated {
-            Generated::Json(lows) => Shortest::of(lows),
+            Generated::Json(lows, words) => Shortest::of(lows, words),
             Generated::Text(ast) => Shortest::of_text(ast),
         };
         self.0.shortest.get_or_init(make).as_ref().map_err(Error::clone)
+    }
+
+    /// Whether some array of the type must not have equal items.
+    fn has_unique(&self) -> bool {
+        match &self.0.generated {
+            Generated::Json(lows, _) => lower::has_unique(lows),
+            Generated::Text(_) => false,
+        }
+    }
+
+    /// Finds what the scalars of a value could have been.
+    pub(crate) fn choices(&self) -> Result<Choices> {
+        // Unbounded text has nothing to choose from, and needs no table of shortest ways either.
+        let open = matches!(self.0.source, TypeSource::Text { .. } | TypeSource::Tools(_));
+        Ok(Choices(if open { None } else { Some(shortest::Place::new(self)?) }))
     }
 
     /// Parses and validates a finished text, independently of the matcher. A text type's value is a string.
@@ -255,6 +334,19 @@ impl Type {
     /// nesting beyond 128 are refused too.
     pub fn check(&self, text: &str) -> Result<Value> {
         self.0.checker.check(text)
+    }
+}
+
+/// See [`Type::choices`].
+pub(crate) struct Choices(Option<shortest::Place>);
+
+impl Choices {
+    /// The texts of the scalar that begins after `text`, if they are at most `n`. Each text continues the last one.
+    pub fn at(&mut self, text: &[u8], n: usize) -> Result<Option<Vec<Vec<u8>>>> {
+        match &mut self.0 {
+            Some(place) => place.choices_after(text, n),
+            None => Ok(None),
+        }
     }
 }
 
@@ -276,9 +368,16 @@ impl Compiled {
 fn compile(schema: Value) -> Result<Compiled> {
     let graph = read::read(&schema)?;
     let checker = Checker::for_schema(&schema)?;
-    let lows = lower::lower(&graph)?;
-    let emitted = emit::emit(&lows)?;
-    Ok(Compiled { schema, warnings: graph.warnings, emitted, checker, generated: Generated::Json(lows) })
+    let words = lower::JSON_WORDS;
+    let lows = lower::lower(&graph, words)?;
+    let emitted = emit::emit(&lows, words)?;
+    Ok(Compiled {
+        schema,
+        warnings: graph.warnings,
+        emitted,
+        checker,
+        generated: Generated::Json(lows, words),
+    })
 }
 
 fn choice(list: &[String]) -> Result<Compiled> {

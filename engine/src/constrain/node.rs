@@ -92,6 +92,24 @@ pub(super) struct Array {
     pub rest: Node,
     pub min: u64,
     pub max: Option<u64>,
+    /// What must be among the items.
+    pub contains: Vec<Contains>,
+    /// Whether no two items are equal.
+    pub unique: bool,
+    /// How many items from the first on the schema has evaluated; [`usize::MAX`] is all.
+    pub evaluated: usize,
+}
+
+/// So many items, from the index `from` on, are values of a node.
+#[derive(Debug, Clone)]
+pub(super) struct Contains {
+    pub node: Node,
+    pub from: u64,
+    pub min: u64,
+    pub max: Option<u64>,
+    /// JSON pointer of the schema that says so, and the keyword.
+    pub at: Arc<str>,
+    pub keyword: &'static str,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -105,6 +123,26 @@ pub(super) struct Object {
     pub clauses: Vec<Clause>,
     pub min: u64,
     pub max: Option<u64>,
+    pub evaluated: Evaluated,
+}
+
+/// The keys that a schema has evaluated, for `unevaluatedProperties`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Evaluated {
+    pub all: bool,
+    pub names: IndexSet<String>,
+    pub patterns: Vec<Pattern>,
+}
+
+impl Evaluated {
+    /// What either of two schemas for the same value has evaluated.
+    pub fn or(&self, other: &Evaluated) -> Evaluated {
+        Evaluated {
+            all: self.all || other.all,
+            names: self.names.union(&other.names).cloned().collect(),
+            patterns: self.patterns.iter().chain(&other.patterns).cloned().collect(),
+        }
+    }
 }
 
 /// A rule for the values of a set of keys.
@@ -138,6 +176,11 @@ impl Object {
 }
 
 impl Array {
+    /// Items by place and number alone.
+    pub fn of(at: Arc<str>, prefix: Vec<Node>, rest: Node, min: u64, max: Option<u64>) -> Self {
+        Array { at, prefix, rest, min, max, contains: Vec::new(), unique: false, evaluated: 0 }
+    }
+
     pub fn item(&self, index: usize) -> &Node {
         self.prefix.get(index).unwrap_or(&self.rest)
     }
@@ -192,7 +235,7 @@ impl Node {
 
     /// Every value, as arms.
     pub fn all_kinds() -> Vec<Arm> {
-        let any_array = Array { at: Arc::default(), prefix: Vec::new(), rest: Node::Any, min: 0, max: None };
+        let any_array = Array::of(Arc::default(), Vec::new(), Node::Any, 0, None);
         [
             Kind::Null,
             Kind::Bool(false),

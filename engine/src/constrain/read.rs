@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
             self.reading.clone_from(&place.at);
             node = algebra::intersect(self, &node, &part)?;
         }
-        Ok(node)
+        self.unevaluated(node, map, &place)
     }
 
     /// A keyword that says something about the whole value through other schemas, or nothing at all.
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             }
             "then" | "else" => return Ok(None),
             _ => {
-                if let Some(reason) = dialect::refused(keyword, value) {
+                if let Some(reason) = dialect::refused(keyword) {
                     return Err(Error::ty(&place.at, keyword, reason));
                 }
                 if !dialect::is_annotation(keyword) {
@@ -467,13 +467,7 @@ fn value_node(value: &Value) -> Node {
         Value::Array(items) => {
             let n = items.len() as u64;
             let prefix = items.iter().map(value_node).collect();
-            Kind::Array(Arc::new(Array {
-                at: Arc::default(),
-                prefix,
-                rest: Node::never(),
-                min: n,
-                max: Some(n),
-            }))
+            Kind::Array(Arc::new(Array::of(Arc::default(), prefix, Node::never(), n, Some(n))))
         }
         Value::Object(map) => {
             let clauses = vec![Clause { keys: Keys::default(), node: Node::never() }];
@@ -482,8 +476,7 @@ fn value_node(value: &Value) -> Node {
                 props: map.iter().map(|(k, v)| (k.clone(), value_node(v))).collect(),
                 required: map.keys().cloned().collect(),
                 clauses,
-                min: 0,
-                max: None,
+                ..Default::default()
             }))
         }
     })

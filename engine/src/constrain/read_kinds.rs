@@ -89,8 +89,10 @@ impl<'a> Reader<'a> {
             _ => ("prefixItems", "items"),
         };
         let mut prefix = Vec::new();
+        let mut evaluated = if map.contains_key(rest) { usize::MAX } else { 0 };
         if let Some(value) = map.get(list) {
             let Value::Array(items) = value else { return bad(place, list, "an array of schemas") };
+            evaluated = evaluated.max(items.len());
             let at = place.part(list);
             for (i, item) in items.iter().enumerate() {
                 let node = self.schema(item, &at.part(&i.to_string()))?;
@@ -108,20 +110,31 @@ impl<'a> Reader<'a> {
         if rest.is_never() {
             max = algebra::least(max, Some(prefix.len() as u64));
         }
-        let unique = map.get("uniqueItems") == Some(&Value::Bool(true));
-        if unique && max.is_none_or(|m| m > 1) {
-            return Err(Error::ty(&place.at, "uniqueItems", "distinct items cannot be enforced"));
-        }
-        if map.contains_key("contains") {
-            return Err(Error::ty(&place.at, "contains", "that some item matches cannot be enforced"));
-        }
-        Ok((max.is_none_or(|m| min <= m)).then_some(Array {
-            at: place.at.as_str().into(),
+        let unique = map.get("uniqueItems") == Some(&Value::Bool(true)) && max.is_none_or(|m| m > 1);
+        let contains: Vec<Contains> = self.contains(map, place)?.into_iter().collect();
+        let possible = contains.iter().all(|c| c.max.is_none_or(|m| c.min <= m));
+        let at = place.at.as_str().into();
+        Ok((possible && max.is_none_or(|m| min <= m)).then_some(Array {
+            at,
             prefix,
             rest,
             min,
             max,
+            contains,
+            unique,
+            evaluated,
         }))
+    }
+
+    fn contains(&mut self, map: &'a Keywords, place: &Place) -> Result<Option<Contains>> {
+        let Some(schema) = map.get("contains") else { return Ok(None) };
+        let node = self.schema(schema, &place.part("contains"))?;
+        let (min, max) = match self.dialect.counts_contained() {
+            true => (count(map, "minContains", place)?.unwrap_or(1), count(map, "maxContains", place)?),
+            false => (1, None),
+        };
+        let at = place.at.as_str().into();
+        Ok(Some(Contains { node, from: 0, min, max, at, keyword: "contains" }))
     }
 
     fn object(&mut self, map: &'a Keywords, place: &Place) -> Result<Object> {
@@ -135,6 +148,7 @@ impl<'a> Reader<'a> {
             literal_size(key, "properties", place)?;
             let node = self.schema(schema, &place.part("properties").part(key))?;
             object.props.insert(key.clone(), node);
+            object.evaluated.names.insert(key.clone());
         }
         for (source, schema) in schemas(map, "patternProperties", place)? {
             let at = place.part("patternProperties");
@@ -145,6 +159,7 @@ impl<'a> Reader<'a> {
                     *value = algebra::intersect(self, value, &node)?;
                 }
             }
+            object.evaluated.patterns.push(pattern.clone());
             object.clauses.push(Clause { keys: Keys { all: vec![pattern], ..Default::default() }, node });
         }
         if let Some(schema) = map.get("additionalProperties") {
@@ -152,6 +167,7 @@ impl<'a> Reader<'a> {
             let none = object.clauses.iter().flat_map(|c| c.keys.all.iter().cloned()).collect();
             let names = object.props.keys().cloned().collect();
             object.clauses.push(Clause { keys: Keys { all: vec![], none, names }, node });
+            object.evaluated.all = true;
         }
         self.required(map, place, &mut object)?;
         if let Some(schema) = map.get("propertyNames") {

@@ -158,7 +158,7 @@ impl Rules {
         self.choice(&[sym, empty])
     }
 
-    fn star(&mut self, sym: Sym) -> Result<Sym> {
+    pub fn star(&mut self, sym: Sym) -> Result<Sym> {
         let star = self.fresh()?;
         self.add(star, vec![])?;
         self.add(star, vec![star, sym])?;

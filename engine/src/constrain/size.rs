@@ -143,11 +143,15 @@ fn references(low: &Low, found: &mut Vec<DefId>) {
     found.extend(&low.refs);
     for array in &low.arrays {
         array.prefix.iter().chain([&array.rest]).for_each(|l| references(l, found));
+        for class in &array.classes {
+            class.prefix.iter().chain([&class.rest]).for_each(|l| references(l, found));
+        }
     }
     for object in &low.objects {
         let values = object.fields.iter().map(|f| &f.value).chain(object.rest.iter().map(|(_, v)| v));
         values.for_each(|l| references(l, found));
     }
+    low.seqs.iter().flatten().for_each(|part| references(part, found));
 }
 
 struct Sizes {
@@ -163,7 +167,8 @@ impl Sizes {
         let arrays = low.arrays.iter().map(|a| self.least_array(a));
         let objects = low.objects.iter().map(|o| self.least_object(o));
         let refs = low.refs.iter().map(|&def| self.of[def].least);
-        scalar.chain(arrays).chain(objects).chain(refs).min().unwrap_or(NONE)
+        let seqs = low.seqs.iter().map(|parts| parts.iter().map(|p| self.least(p)).fold(0, plus));
+        scalar.chain(arrays).chain(objects).chain(refs).chain(seqs).min().unwrap_or(NONE)
     }
 
     fn least_array(&self, a: &LowArray) -> u64 {
@@ -204,6 +209,10 @@ impl Sizes {
             ways.push(fits(run, self.least_object(object), &object.at, "required, minProperties")?);
         }
         ways.extend(low.refs.iter().map(|&def| self.of[def].run));
+        for parts in &low.seqs {
+            let runs = parts.iter().map(|p| self.run(p)).collect::<Result<Vec<_>>>()?;
+            ways.extend(runs.into_iter().reduce(Run::then));
+        }
         Ok(ways.into_iter().reduce(Run::or).unwrap_or(Run::FREE))
     }
 
@@ -219,6 +228,10 @@ impl Sizes {
         if a.max.is_none_or(|m| m > a.min.max(n)) {
             // Each further item is a choice, and may be forced itself.
             run = run.then(item.optional());
+        }
+        let counted = a.counts.iter().fold(0u64, |sum, c| sum.saturating_add(c.min));
+        for class in a.classes.iter().filter(|c| c.counts_for != 0) {
+            run = run.then(self.run(&class.rest)?.then(Run::LEXEME).times(counted));
         }
         Ok(run.then(Run::LEXEME))
     }

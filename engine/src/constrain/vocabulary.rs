@@ -50,6 +50,47 @@ impl Tokens for Tokenizer {
     }
 }
 
+/// A tokenizer some of whose control tokens are text: those that a call of a tool is written with.
+struct Marked {
+    tokenizer: Arc<Tokenizer>,
+    markers: Vec<(String, u32)>,
+}
+
+impl Tokens for Marked {
+    fn bytes(&self, id: u32) -> &[u8] {
+        self.tokenizer.bytes(id)
+    }
+    fn is_control(&self, id: u32) -> bool {
+        self.tokenizer.is_control(id) && !self.markers.iter().any(|(_, m)| *m == id)
+    }
+    fn size(&self) -> usize {
+        self.tokenizer.vocab_size()
+    }
+    fn eos_ids(&self) -> &[u32] {
+        self.tokenizer.eos_ids()
+    }
+    fn encode(&self, mut text: &str) -> Option<Vec<u32>> {
+        let mut ids = Vec::new();
+        loop {
+            let found = self.markers.iter().filter_map(|(name, id)| Some((text.find(name)?, name, id))).min();
+            let (before, after) = match found {
+                Some((at, name, _)) => (&text[..at], Some(&text[at + name.len()..])),
+                None => (text, None),
+            };
+            if !before.is_empty() {
+                ids.extend(self.tokenizer.encode(before, Specials::Text).ok()?);
+            }
+            match (found, after) {
+                (Some((_, _, id)), Some(after)) => {
+                    ids.push(*id);
+                    text = after;
+                }
+                _ => return Some(ids),
+            }
+        }
+    }
+}
+
 /// The vocabulary as the matcher sees it; made once a model, shared.
 #[derive(Clone)]
 pub struct Vocabulary(Arc<Inner>);
@@ -70,6 +111,29 @@ impl Vocabulary {
     /// [`Error::UnsupportedModel`] for a vocabulary beyond the matcher's limits.
     pub fn new(tokenizer: Arc<Tokenizer>, vocab: usize) -> Result<Self> {
         Self::of(tokenizer, vocab)
+    }
+
+    /// The same in which some control tokens may be part of a value, by their names; `None` if the tokenizer has no
+    /// such token.
+    ///
+    /// # Errors
+    /// As [`Vocabulary::new`].
+    pub(crate) fn with_markers(
+        tokenizer: Arc<Tokenizer>,
+        vocab: usize,
+        names: &[&str],
+    ) -> Result<Option<Self>> {
+        let markers: Vec<(String, u32)> = (0..tokenizer.vocab_size() as u32)
+            .filter(|&id| tokenizer.is_control(id))
+            .filter_map(|id| {
+                let name = names.iter().find(|name| name.as_bytes() == tokenizer.bytes(id))?;
+                Some((name.to_string(), id))
+            })
+            .collect();
+        if markers.is_empty() {
+            return Ok(None);
+        }
+        Self::of(Arc::new(Marked { tokenizer, markers }), vocab).map(Some)
     }
 
     pub(super) fn of(tokens: Arc<dyn Tokens>, vocab: usize) -> Result<Self> {

@@ -4,10 +4,10 @@ use super::model::ModelInfo;
 use crate::adapter::Loaded;
 use crate::backend::{Backend, Mask};
 use crate::chat::ChatTemplate;
-use crate::constrain::{Matcher, Type, TypeSource, Vocabulary};
+use crate::constrain::{Matcher, ToolSyntax, Tools, Type, TypeSource, Vocabulary};
 use crate::context::{Block, BlockEncoder, Identity, PrefixCache, Sequence};
 use crate::error::{Error, Result};
-use crate::generate::RunDeps;
+use crate::generate::{Request, RunDeps};
 use crate::model::Targets;
 use crate::schedule::Scheduler;
 use crate::tokenizer::Tokenizer;
@@ -31,6 +31,8 @@ pub(super) struct Core {
     pub adapters: Loaded,
     /// Built with the first constrained type: loading a model for plain text should not wait for it.
     vocabulary: OnceLock<Result<Vocabulary>>,
+    /// The same with the control tokens that calls of tools are written with, if there are any.
+    tool_vocabulary: OnceLock<Result<Option<Vocabulary>>>,
     /// Of the types generated last, at the start of a value; latest first.
     matchers: Mutex<VecDeque<(Type, Matcher)>>,
 }
@@ -60,6 +62,7 @@ impl Core {
             targets,
             adapters: Loaded::default(),
             vocabulary: OnceLock::new(),
+            tool_vocabulary: OnceLock::new(),
             matchers: Mutex::default(),
         }
     }
@@ -78,9 +81,7 @@ impl Core {
         if let TypeSource::Text { max_chars: None } = ty.source() {
             return Ok(None);
         }
-        let vocabulary =
-            self.vocabulary.get_or_init(|| Vocabulary::new(self.tokenizer.clone(), self.info.vocab_size));
-        let vocabulary = vocabulary.as_ref().map_err(Error::clone)?;
+        let vocabulary = self.vocabulary(ty)?;
         let mut kept = self.matchers.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = match kept.iter().position(|(t, _)| t.is(ty)).and_then(|at| kept.remove(at)) {
             Some(entry) => entry,
@@ -90,6 +91,43 @@ impl Core {
         kept.push_front(entry);
         kept.truncate(MAX_MATCHERS);
         Ok(Some(matcher))
+    }
+
+    fn vocabulary(&self, ty: &Type) -> Result<&Vocabulary> {
+        let (tokenizer, vocab) = (&self.tokenizer, self.info.vocab_size);
+        if ty.is_reply() {
+            let marked = self
+                .tool_vocabulary
+                .get_or_init(|| Vocabulary::with_markers(tokenizer.clone(), vocab, &ToolSyntax::MARKERS));
+            if let Some(marked) = marked.as_ref().map_err(Error::clone)? {
+                return Ok(marked);
+            }
+        }
+        let plain = self.vocabulary.get_or_init(|| Vocabulary::new(tokenizer.clone(), vocab));
+        plain.as_ref().map_err(Error::clone)
+    }
+
+    /// How this model writes calls of tools: by its own control tokens, its architecture and its template.
+    pub fn tool_syntax(&self) -> ToolSyntax {
+        let names = self.tokenizer.control_names();
+        let template = self.template.as_ref().and_then(|t| t.as_ref().ok()).map_or("", ChatTemplate::source);
+        match () {
+            _ if names.contains(&"<|tool_call_start|>") => ToolSyntax::Pythonic,
+            _ if self.info.architecture.starts_with("gemma") => ToolSyntax::Gemma,
+            _ if template.contains("<tool_call>") => ToolSyntax::Hermes,
+            _ if names.contains(&"<|eot_id|>") => ToolSyntax::Llama,
+            _ => ToolSyntax::Hermes,
+        }
+    }
+
+    /// A request as this model takes it: tools are called in its own syntax unless the request names one.
+    pub fn resolved(&self, request: &Request) -> Result<Request> {
+        let mut request = request.clone();
+        if let TypeSource::Tools(tools @ Tools { syntax: None, .. }) = request.ty.source() {
+            let syntax = Some(self.tool_syntax());
+            request.ty = Type::tools(Tools { syntax, ..tools.clone() })?;
+        }
+        Ok(request)
     }
 
     pub fn encoder(&self, blocks: &[Block]) -> Result<BlockEncoder<'_>> {

@@ -46,19 +46,20 @@ impl Session {
     /// which [`Generation::finish_with_session`] hands out.
     pub fn generate_many(&self, branches: &[BranchRequest<'_>]) -> Result<Vec<Generation<Session>>> {
         let core = &self.model.0;
+        let requests = branches.iter().map(|b| core.resolved(b.request)).collect::<Result<Vec<_>>>()?;
         let mut contexts = Vec::with_capacity(branches.len());
         let mut matchers = Vec::with_capacity(branches.len());
-        for branch in branches {
+        for (branch, request) in branches.iter().zip(&requests) {
             let tokens = self.with_blocks(branch.blocks)?;
-            Run::check(branch.request, tokens.len(), self.seq.capacity)?;
-            matchers.push(core.matcher(&branch.request.ty)?);
+            Run::check(request, tokens.len(), self.seq.capacity)?;
+            matchers.push(core.matcher(&request.ty)?);
             contexts.push(tokens);
         }
         let shared = self.fill_shared(&contexts, branches)?;
         let mut runs = Vec::with_capacity(branches.len());
-        for ((branch, tokens), matcher) in branches.iter().zip(contexts).zip(matchers) {
+        for ((request, tokens), matcher) in requests.into_iter().zip(contexts).zip(matchers) {
             let seq = self.extend(shared.fork()?, tokens)?;
-            runs.push(Run::new(seq, branch.request.clone(), |_| Ok(matcher))?);
+            runs.push(Run::new(seq, request, |_| Ok(matcher))?);
         }
         let sessions = (0..runs.len()).map(|_| self.fork()).collect::<Result<Vec<_>>>()?;
         let branches = Branch::group(runs, &core.scheduler);

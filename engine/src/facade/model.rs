@@ -5,7 +5,7 @@ use super::load::ModelPlan;
 use super::session::{Session, SessionOptions};
 use crate::backend::BackendInfo;
 use crate::chat::Chat;
-use crate::constrain::{Matcher, Type};
+use crate::constrain::{Matcher, ToolSyntax, Type};
 use crate::context::{Block, Checkpoint, PrefixStats, Restore};
 use crate::error::Result;
 use crate::generate::{Output, Request};
@@ -156,6 +156,11 @@ impl Model {
             None => self.session(SessionOptions::default())?,
         };
         session.into_generation_after(context.blocks, request)?.finish()
+    }
+
+    /// How this model writes calls of tools.
+    pub fn tool_syntax(&self) -> ToolSyntax {
+        self.0.tool_syntax()
     }
 
     /// What follows a value of the type token by token, by hand; `None` for unbounded text, which needs no mask.

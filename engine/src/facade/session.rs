@@ -191,9 +191,10 @@ impl Session {
     }
 
     fn start_after(&self, blocks: &[Block], request: &Request) -> Result<Run> {
-        let seq = self.begin(self.with_blocks(blocks)?)?;
         let core = &self.model.0;
-        Run::new(seq, request.clone(), |ty| core.matcher(ty))
+        let request = core.resolved(request)?;
+        let seq = self.begin(self.with_blocks(blocks)?)?;
+        Run::new(seq, request, |ty| core.matcher(ty))
     }
 
     /// Whether this session came from a checkpoint taken inside a value that can be continued.

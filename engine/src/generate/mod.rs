@@ -1,6 +1,8 @@
 //! The Generation object that joins context, backend, matcher and sampler.
 
+mod ahead;
 mod branch;
+mod confidence;
 mod partial;
 mod prefill;
 mod random;
@@ -8,11 +10,19 @@ mod request;
 mod run;
 mod steer;
 mod text;
+#[cfg(not(target_arch = "wasm32"))]
+#[path = "native.rs"]
+mod thread;
+#[cfg(target_arch = "wasm32")]
+#[path = "wasm.rs"]
+mod thread;
 
 pub(crate) use branch::Branch;
+pub use confidence::{Alternative, Confidence, Leaf};
 pub(crate) use prefill::{advance, Advance};
 pub use request::{Request, RequestOptions};
 pub(crate) use run::{Resume, Run, RunDeps};
+use thread::Ahead;
 
 use serde::{Deserialize, Serialize};
 
@@ -130,4 +140,6 @@ pub struct Output {
     pub tokens: Vec<u32>,
     /// Counts and times.
     pub usage: Usage,
+    /// How sure the model was, if [`RequestOptions::confidence`] asked for it.
+    pub confidence: Option<Confidence>,
 }

@@ -46,6 +46,9 @@ pub struct RequestOptions {
     pub keep_partial: bool,
     /// Report the value so far as [`super::Event::Partial`].
     pub partials: bool,
+    /// Say how sure the model was of the value ([`super::Output::confidence`]). The logits of every step are then
+    /// read back, and summed up over the tokens that the type allows.
+    pub confidence: bool,
 }
 
 impl Default for RequestOptions {
@@ -63,6 +66,7 @@ impl Default for RequestOptions {
             stop: Vec::new(),
             keep_partial: false,
             partials: false,
+            confidence: false,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! One value being generated: an explicit state machine, pulled step by step.
 
+use super::confidence::{self, Step};
 use super::partial::Partial;
 use super::prefill::next_job;
 use super::random::Random;
 use super::request::{Request, RequestOptions};
 use super::text::TextStream;
-use super::{Event, Finish, Output, Usage};
+use super::{Ahead, Event, Finish, Output, Usage};
 use crate::backend::{Logits, Mask, Selection};
 use crate::constrain::{Matcher, Steer, Type, TypeSource};
 use crate::context::{PrefixCache, Sequence};
@@ -41,6 +42,9 @@ pub(crate) struct Resume {
     /// The completion that the budget had begun to require.
     #[serde(default)]
     plan: Vec<u32>,
+    /// What was seen of the tokens so far, if it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<Step>,
     /// The value had ended; only its last events were still to be delivered.
     ended: Option<Ended>,
 }
@@ -99,6 +103,14 @@ pub(crate) struct Run {
     prefill: usize,
     /// Length of the text at the last partial value, and that value.
     pub(super) shown: (usize, Option<Partial>),
+    /// The matcher, while another thread computes its mask.
+    pub(super) ahead: Option<Ahead>,
+    /// Seconds that the last mask took.
+    pub(super) mask_seconds: Option<f64>,
+    /// What is known of tokens chosen from logits, if it was asked for.
+    pub(super) steps: Vec<Step>,
+    /// Bytes of the value's tokens.
+    written: usize,
     usage: Usage,
     began: Instant,
 }
@@ -148,6 +160,10 @@ impl Run {
             prefill: start - filled,
             usage: Usage { prompt_tokens: start, reused_tokens: filled, ..Usage::default() },
             shown: (0, None),
+            ahead: None,
+            mask_seconds: None,
+            steps: Vec::new(),
+            written: 0,
             began: Instant::now(),
             seq,
             request,
@@ -195,6 +211,10 @@ impl Run {
                 ..Usage::default()
             },
             shown: (0, None),
+            ahead: None,
+            mask_seconds: None,
+            steps: resume.steps,
+            written: 0,
             began: Instant::now(),
             seq,
             request,
@@ -222,6 +242,7 @@ impl Run {
                 steer.follow(id, deps.tokenizer.bytes(id))?;
             }
             self.text.push(deps.tokenizer.bytes(id));
+            self.written += deps.tokenizer.bytes(id).len();
             let text = self.text.take_final();
             if i >= self.delivered {
                 self.events.push_back(Event::Token { id, text, forced: forced.contains(&i) });
@@ -244,6 +265,7 @@ impl Run {
             delivered: self.delivered.min(self.seq.tokens.len() - self.start),
             forced: self.forced.clone(),
             plan: self.steer.as_ref().map(|s| s.plan().to_vec()).unwrap_or_default(),
+            steps: self.steps.clone(),
             ended: self.finish.map(|finish| Ended {
                 finish,
                 text: self.text.text.clone(),
@@ -283,7 +305,8 @@ impl Run {
     pub fn output(&self) -> Result<Output> {
         let finish = self.finish.ok_or_else(|| Error::Internal("the generation has not finished".into()))?;
         let text = self.text.text.clone();
-        let value = match (self.request.ty.is_text(), finish) {
+        let plain = matches!(self.request.ty.source(), TypeSource::Text { .. });
+        let value = match (plain, finish) {
             (true, Finish::Length | Finish::Stop) => serde_json::Value::String(text.clone()),
             // The mask let nothing else arise: a value that is refused now is no fault of the caller's.
             _ => self.request.ty.check(&text).map_err(|e| {
@@ -296,23 +319,36 @@ impl Run {
             finish,
             tokens: self.seq.tokens[self.start..].to_vec(),
             usage: self.usage.clone(),
+            confidence: self.confidence()?,
         })
     }
 
     /// Takes forced tokens and says what has to run next, and whether its logits are those of the last
     /// pending token; `None` if the value ended.
     pub fn prepare(&mut self, deps: &RunDeps<'_>) -> Result<Option<(Job, bool)>> {
+        self.settle_mask()?;
         self.take_forced(deps)?;
         if self.finish.is_some() || self.end_if_done()? || self.end_if_spent()? {
             return Ok(None);
         }
         self.patience().check()?;
-        let last = Logits::Last { read: false };
-        next_job(&self.seq, self.seq.tokens.len(), last, &self.request.cancel).map(Some)
+        let last = Logits::Last { read: self.request.options.confidence };
+        let (job, last) = next_job(&self.seq, self.seq.tokens.len(), last, &self.request.cancel)?;
+        if let (true, Some(steer), Some(matcher)) = (last, &self.steer, &mut self.matcher) {
+            if !matcher.has_mask() {
+                matcher.name_place(steer.place()?);
+            }
+            self.begin_mask();
+        }
+        Ok(Some((job, last)))
     }
 
     /// Takes what [`Run::prepare`] asked for.
     pub fn complete(&mut self, deps: &RunDeps<'_>, done: Done, last: bool) -> Result<()> {
+        if let Err(error) = self.settle_mask() {
+            deps.scheduler.discard(done);
+            return Err(error);
+        }
         self.usage.passes += 1;
         if let Err(error) = self.report_prefill() {
             deps.scheduler.discard(done);
@@ -326,30 +362,55 @@ impl Run {
             // The context is complete: another request may begin with it, whatever becomes of this value.
             deps.prefixes.insert(&self.seq);
         }
-        let id = self.choose(deps, done)?;
+        let (id, logits) = self.choose(deps, done)?;
         if self.usage.first_token_seconds == 0.0 {
             self.usage.first_token_seconds = self.began.elapsed().as_secs_f64();
         }
         if deps.tokenizer.eos_ids().contains(&id) {
+            self.observe(deps, logits, id)?;
             self.end(Finish::Complete);
             return Ok(());
         }
         match self.steered(id, deps.tokenizer.bytes(id))? {
-            Some((id, forced)) => self.take(deps, id, forced),
+            Some((id, forced)) => {
+                self.observe(deps, logits, id)?;
+                self.take(deps, id, forced)
+            }
             None => {
-                self.end(Finish::Complete);
+                let cut = self.request.ty.may_be_cut(self.partial());
+                self.end(if cut { Finish::Length } else { Finish::Complete });
                 Ok(())
             }
         }
     }
 
-    fn choose(&mut self, deps: &RunDeps<'_>, done: Done) -> Result<u32> {
+    /// Keeps what the logits say of the token that is taken, if it was asked for.
+    fn observe(&mut self, deps: &RunDeps<'_>, logits: Option<Vec<f32>>, id: u32) -> Result<()> {
+        let Some(logits) = logits.filter(|_| self.request.options.confidence) else { return Ok(()) };
+        let exact;
+        let mask = match &mut self.matcher {
+            Some(matcher) => {
+                exact = matcher.mask()?;
+                &exact
+            }
+            None => deps.text_mask,
+        };
+        let tokenizer = deps.tokenizer;
+        let bytes = |id: u32| tokenizer.bytes(id);
+        self.steps.push(confidence::step(&logits, mask, id, tokenizer.eos_ids(), &bytes, self.written));
+        Ok(())
+    }
+
+    /// The token, and the logits if they were asked for.
+    fn choose(&mut self, deps: &RunDeps<'_>, done: Done) -> Result<(u32, Option<Vec<f32>>)> {
         let params = self.request.options.sampler();
         let history_from = self.seq.tokens.len().saturating_sub(params.repetition_window as usize);
         let exact;
         let mask = match &mut self.matcher {
             Some(matcher) => {
+                let began = (!matcher.has_mask()).then(Instant::now);
                 exact = matcher.mask().inspect_err(|_| deps.scheduler.discard(done))?;
+                self.mask_seconds = began.map(|b| b.elapsed().as_secs_f64()).or(self.mask_seconds);
                 &exact
             }
             None => deps.text_mask,
@@ -397,6 +458,7 @@ impl Run {
             steer.follow(id, deps.tokenizer.bytes(id))?;
         }
         self.seq.tokens.push(id);
+        self.written += deps.tokenizer.bytes(id).len();
         let stop = self.text.push(deps.tokenizer.bytes(id));
         if let Some(at) = stop {
             return self.stop_at(deps, at);
@@ -441,7 +503,7 @@ impl Run {
             Some(matcher) => matcher.is_accepting()?,
             None => false,
         };
-        let plain = matches!(self.request.ty.source(), TypeSource::Text { .. });
+        let plain = self.request.ty.may_be_cut(self.partial());
         match (plain, complete) {
             (true, _) => self.end(Finish::Length),
             (false, true) => self.end(Finish::Complete),

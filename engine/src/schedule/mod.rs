@@ -224,12 +224,18 @@ impl Scheduler {
         self.wait(id, Patience { cancel: &cancel, deadline })
     }
 
-    /// Chooses a finished job's token and waits for it.
-    pub fn select(&self, done: Done, selection: Selection<'_>, patience: Patience<'_>) -> Result<u32> {
+    /// Chooses a finished job's token and waits for it, and for the logits if the job asked for them.
+    pub fn select(
+        &self,
+        done: Done,
+        selection: Selection<'_>,
+        patience: Patience<'_>,
+    ) -> Result<(u32, Option<Vec<f32>>)> {
         // A slot whose selection failed has no token to poll for, and nobody else would take it.
         self.backend.select(done.ticket, done.slot, selection).inspect_err(|_| self.discard(done))?;
         let output = self.output(done, patience)?;
-        output.token.ok_or_else(|| Error::Internal("the backend returned no token".into()))
+        let token = output.token.ok_or_else(|| Error::Internal("the backend returned no token".into()))?;
+        Ok((token, output.logits))
     }
 
     /// A finished job's output.

@@ -235,6 +235,15 @@ pub struct GenerateArgs {
     /// Print one JSON object: value, text, finish, usage
     #[arg(long)]
     pub json: bool,
+    /// A JSON file with an array of tools: the answer is text, or calls of these (implies --chat)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ty", "schema"])]
+    pub tools: Option<PathBuf>,
+    /// The tool that must be called; "required" is any
+    #[arg(long, value_name = "NAME", requires = "tools")]
+    pub tool: Option<String>,
+    /// Say how sure the model was of each leaf, and of what else the type allowed there
+    #[arg(long, requires = "json")]
+    pub confidence: bool,
     #[command(flatten)]
     pub lora: LoraArgs,
     #[command(flatten)]

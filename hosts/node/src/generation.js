@@ -19,13 +19,14 @@ function eventOf({ name, head, tail }) {
 }
 
 function resultOf(connection, { head, tail }) {
-  const { value, text, finish, usage } = JSON.parse(decoder.decode(tail));
+  const { value, text, finish, usage, confidence } = JSON.parse(decoder.decode(tail));
   const kept = head.checkpoint === null ? null : new Checkpoint(connection, { checkpoint: head.checkpoint });
   return {
     value,
     text,
     finish,
     usage: camel(usage),
+    ...(confidence && { confidence }),
     /** The state after the value, if it was asked for. */
     checkpoint() {
       if (kept) return kept;

@@ -17,6 +17,7 @@ const OPTIONS = {
   seed: 'seed',
   stop: 'stop',
   partials: 'partials',
+  confidence: 'confidence',
 };
 
 /** Options that are not the engine's but this client's. */
@@ -30,7 +31,7 @@ function wireOptions(given) {
     const value = name === 'partials' && given.onPartial ? (given[name] ?? true) : given[name];
     if (value === undefined) continue;
     if (name === 'stop') options[wire] = [value].flat().map((s) => text(s, 'stop'));
-    else if (name === 'partials') options[wire] = Boolean(value);
+    else if (name === 'partials' || name === 'confidence') options[wire] = Boolean(value);
     else options[wire] = finite(value, name);
   }
   if (options.seed !== undefined && !Number.isSafeInteger(options.seed)) throw invalid('seed: a safe integer is needed');

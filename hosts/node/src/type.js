@@ -7,7 +7,7 @@ import { jsonSchemaOf } from './standard.js';
 
 /** A type. Made by `type(...)` and its relatives. */
 export class Type {
-  /** @param {object} source the wire form: {expr}, {schema}, {text}, {regex} or {choice} */
+  /** @param {object} source the wire form: {expr}, {schema}, {text}, {regex}, {choice} or {tools} */
   constructor(source) {
     this.source = Object.freeze(source);
     Object.freeze(this);
@@ -61,4 +61,11 @@ type.choice = (...choices) => {
   const all = choices.length === 1 && Array.isArray(choices[0]) ? Array.from(choices[0]) : choices;
   if (all.length === 0) throw invalid('type.choice: at least one string is needed');
   return new Type({ choice: all.map((c, i) => text(c, `type.choice: /${i}`)) });
+};
+
+/** A reply: text, or calls of these tools, in the model's own syntax; `{ text, calls: [{ name, arguments }] }`. */
+type.tools = (tools, options = {}) => {
+  const { choice = 'auto', parallel = true, syntax = null } = only(options, ['choice', 'parallel', 'syntax'], 'type.tools');
+  if (!Array.isArray(tools)) throw invalid(`type.tools: an array of tools is needed, not ${described(tools)}`);
+  return new Type({ tools: plain({ tools, choice, parallel: Boolean(parallel), syntax }, 'type.tools') });
 };

@@ -18,7 +18,7 @@ from ._engine import Engine, GenerateOptions, Model, Session, StreamOptions, spa
 from ._generation import Event, Partial, Prefill, Result, Stream, Token, Usage
 from ._many import Branch
 from ._requests import Block, chat
-from ._types import Type, choice, expr, regex, schema, text, type_of
+from ._types import Type, choice, expr, regex, schema, text, tools, type_of
 from .errors import (
     BridgeExited,
     BridgeNotFound,
@@ -71,5 +71,6 @@ __all__ = [
     "schema",
     "spawn",
     "text",
+    "tools",
     "type_of",
 ]

@@ -53,6 +53,8 @@ class StreamOptions(TypedDict, total=False):
     keep: bool
     #: Events with the value so far as well, for JSON types.
     partials: bool
+    #: Says how sure the model was: ``Result.confidence``.
+    confidence: bool
     #: Seconds after which the call ends with ``TimedOut``.
     timeout: float
     #: Ends the call with ``Cancelled`` once it is set.

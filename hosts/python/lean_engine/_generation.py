@@ -77,6 +77,9 @@ class Result(Generic[T]):
     usage: Usage
     #: The state after the value, if ``keep=True`` asked for it.
     checkpoint: Optional[Checkpoint] = None
+    #: How sure the model was, if ``confidence=True`` asked for it: ``{"logprob", "leaves": [{"path", "logprob",
+    #: "alternatives": [{"value", "probability"}]}]}``.
+    confidence: Optional[dict[str, Any]] = None
 
 
 class Stream(Generic[T]):
@@ -185,4 +188,5 @@ def result_of(engine: Engine, answer: Message, of: Type[T]) -> Result[T]:
     checkpoint = None if handle is None else Checkpoint(engine, handle)
     document: dict[str, Any] = json.loads(answer.tail)
     usage = Usage(**{name: value for name, value in document.get("usage", {}).items() if name in _USAGE})
-    return Result(of.build(document["value"]), document["text"], document["finish"], usage, checkpoint)
+    value, confidence = of.build(document["value"]), document.get("confidence")
+    return Result(value, document["text"], document["finish"], usage, checkpoint, confidence)

@@ -28,6 +28,7 @@ _OPTIONS = {
     "seed",
     "stop",
     "partials",
+    "confidence",
 }
 
 

@@ -18,7 +18,8 @@ class Type(Generic[T]):
     """A type whose values are ``T``: made by ``type_of``, ``expr``, ``schema``, ``text``, ``regex``, ``choice``."""
 
     def __init__(self, source: dict[str, Any], build: Optional[Callable[[Any], T]] = None) -> None:
-        #: The wire form: ``{"expr": ..}``, ``{"schema": ..}``, ``{"text": ..}``, ``{"regex": ..}`` or ``{"choice": ..}``.
+        #: The wire form: ``{"expr": ..}``, ``{"schema": ..}``, ``{"text": ..}``, ``{"regex": ..}``, ``{"choice": ..}`` or
+        #: ``{"tools": ..}``.
         self.source = source
         self._build = build
 
@@ -57,6 +58,21 @@ def regex(pattern: Union[str, re.Pattern[str]]) -> Type[str]:
 def choice(*choices: str) -> Type[str]:
     """Unquoted text: one of these strings."""
     return Type({"choice": list(choices)})
+
+
+def tools(
+    functions: list[Any],
+    *,
+    choice: Union[str, Mapping[str, str]] = "auto",
+    parallel: bool = True,
+    syntax: Optional[str] = None,
+) -> Type[dict[str, Any]]:
+    """A reply: text, or calls of these tools (in OpenAI's form), written as the model writes them.
+
+    The value is ``{"text": .., "calls": [{"name": .., "arguments": ..}]}``. ``choice`` is ``auto``, ``required`` (one call
+    or more) or ``{"tool": name}``. Tools whose schema cannot be enforced are left out.
+    """
+    return Type({"tools": {"tools": functions, "choice": choice, "parallel": parallel, "syntax": syntax}})
 
 
 def type_of(given: Any) -> Type[Any]:

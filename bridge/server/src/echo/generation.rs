@@ -72,6 +72,9 @@ fn answer(ty: &TypeSource, told: &[String]) -> Result<String> {
         }
         TypeSource::Text { max_chars: Some(n) } => Ok(all.chars().take(*n).collect()),
         TypeSource::Text { max_chars: None } | TypeSource::Regex(_) => Ok(all),
+        TypeSource::Tools(_) => {
+            Err(Error::invalid("type", "an echo has no tools; a model is needed to call them"))
+        }
         TypeSource::Choice(choices) => {
             let said = choices.iter().find(|c| all.contains(c.as_str())).or(choices.first());
             said.cloned().ok_or_else(|| Error::ty("", "choice", "there is nothing to choose from"))
@@ -151,6 +154,6 @@ impl Generation for EchoGeneration {
         state.answered = state.told.len();
         state.value = None;
         let finish = self.finish.take().unwrap_or_default();
-        Ok((Output { value, text, finish, usage }, Box::new(self.session)))
+        Ok((Output { value, text, finish, usage, confidence: None }, Box::new(self.session)))
     }
 }

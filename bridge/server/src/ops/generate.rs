@@ -143,7 +143,10 @@ fn give_checkpoint(job: &Job, take: &Arc<Request>, generation: &mut dyn Generati
 
 fn answer(job: &Job, keep: bool, output: Output, end: &dyn Session) -> Outcome<Answer> {
     let checkpoint = if keep { Some(job.inner.tables.checkpoints.insert(end.checkpoint()?)?) } else { None };
-    let tail =
+    let mut tail =
         json!({ "value": output.value, "text": output.text, "finish": output.finish, "usage": output.usage });
+    if let Some(confidence) = output.confidence {
+        tail["confidence"] = confidence;
+    }
     Ok(job.answer(&m::Generated { checkpoint }, tail.to_string().into_bytes()))
 }

@@ -6,12 +6,14 @@
 //! Lengths are counted in bytes, of which a token has at least one; [`Matcher::path`] finds the tokens.
 
 mod scalar;
+mod sequence;
 mod shape;
 mod walk;
 
 use super::lower::Low;
 use super::matcher::Matcher;
 use super::Type;
+use crate::error::Error;
 use crate::error::Result;
 use llguidance::derivre::RegexAst;
 use scalar::Scalar;
@@ -29,8 +31,8 @@ pub(super) struct Shortest {
 }
 
 impl Shortest {
-    pub fn of(defs: &[Low]) -> Result<Self> {
-        let (shapes, scalars) = Shapes::of(defs)?;
+    pub fn of(defs: &[Low], words: &'static str) -> Result<Self> {
+        let (shapes, scalars) = Shapes::of(defs, words)?;
         Ok(Shortest { shapes, scalars: Mutex::new(scalars) })
     }
 
@@ -39,9 +41,78 @@ impl Shortest {
         Ok(Shortest { shapes, scalars: Mutex::new(scalars) })
     }
 
+    /// Whether some array must not have equal items.
+    pub fn has_unique(&self) -> bool {
+        !self.shapes.unique.is_empty()
+    }
+
+    /// Refuses arrays that are asked for more different items than there are.
+    pub fn check_unique(&self) -> Result<()> {
+        for (alt, at) in &self.shapes.unique {
+            if self.shapes.item_ends(&mut self.scalars(), *alt, 0, &None, 1, 0).is_empty() {
+                return Err(Error::ty(&**at, "uniqueItems", "there are fewer different items than it needs"));
+            }
+        }
+        Ok(())
+    }
+
     fn scalars(&self) -> MutexGuard<'_, Vec<Scalar>> {
         // An automaton is consistent between its steps.
         self.scalars.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in the text of a value.
+#[derive(Clone)]
+pub(super) struct Place {
+    ty: Type,
+    walk: Walk,
+}
+
+impl Place {
+    /// At the start.
+    pub fn new(ty: &Type) -> Result<Self> {
+        let shortest = ty.shortest()?;
+        let walk = Walk::new(&shortest.shapes, &mut shortest.scalars());
+        Ok(Place { ty: ty.clone(), walk })
+    }
+
+    /// Moves on; `false` if no value goes on so.
+    pub fn advance(&mut self, bytes: &[u8]) -> Result<bool> {
+        let shortest = self.ty.shortest()?;
+        Ok(self.walk.advance(&shortest.shapes, &mut shortest.scalars(), bytes))
+    }
+
+    /// The texts of the scalar that begins after `text`, which continues what was asked for before, if they are at most
+    /// `n` and nothing else could begin there.
+    pub fn choices_after(&mut self, text: &[u8], n: usize) -> Result<Option<Vec<Vec<u8>>>> {
+        let shortest = self.ty.shortest()?;
+        let scalars = &mut shortest.scalars();
+        let new = text.get(self.walk.read()..).unwrap_or_default();
+        if !self.walk.advance(&shortest.shapes, scalars, new) {
+            return Ok(None);
+        }
+        Ok(self.walk.choices(&shortest.shapes, scalars, n))
+    }
+
+    /// Whether some value begins with the text and these bytes.
+    pub fn goes_on(&mut self, bytes: &[u8]) -> Result<bool> {
+        let shortest = self.ty.shortest()?;
+        let mark = self.walk.mark();
+        let scalars = &mut shortest.scalars();
+        let goes_on = self.walk.advance(&shortest.shapes, scalars, bytes)
+            && self.walk.completion(&shortest.shapes, scalars).is_some();
+        self.walk.back(mark);
+        Ok(goes_on)
+    }
+
+    /// Whether the text stands within an array whose items differ; within a string that can go on without end,
+    /// whatever is written into it; within a string at all.
+    pub fn unique(&self) -> Result<(bool, bool, bool)> {
+        let shortest = self.ty.shortest()?;
+        let apart = self.walk.is_apart(&shortest.shapes);
+        let endless = self.walk.is_endless(&shortest.shapes, &mut shortest.scalars());
+        Ok((apart, endless, self.walk.is_quoted(&shortest.shapes)))
     }
 }
 
@@ -121,6 +192,11 @@ impl Steer {
             self.plan = matcher.path(&rest)?;
         }
         Ok(self.plan.first().copied())
+    }
+
+    /// The name of this place among all of the type: where it is the same, the same may follow.
+    pub fn place(&self) -> Result<Option<Vec<u32>>> {
+        Ok(self.walk.name(&self.ty.shortest()?.shapes))
     }
 
     /// What a checkpoint keeps, besides the tokens: another completion of the same length may need more tokens.

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use llguidance::derivre::{Regex, RegexAst, RegexBuilder, StateID};
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
 /// Work that the automaton of one scalar may cost when it is made.
 const FUEL: u64 = 5_000_000;
@@ -10,8 +11,10 @@ const FUEL: u64 = 5_000_000;
 const MAX_SEARCH: usize = 400_000;
 /// Transitions looked at after a first way was found, in the hope of a shorter one.
 const MAX_AFTER_FIRST: usize = 3_000;
-/// Strings that are looked at to find one that is not taken yet.
-const MAX_TAKEN: usize = 20_000;
+/// Beginnings that are looked at to find texts that are not taken yet.
+const MAX_TAKEN: usize = 50_000;
+/// States of a language that is looked through for loops.
+const MAX_ENDLESS: usize = 300;
 
 /// A regular language, and for the states met so far the next byte of a short way to its end.
 ///
@@ -24,6 +27,7 @@ pub(super) struct Scalar {
     ascii: usize,
     /// Bytes left, and the next of them.
     ways: HashMap<StateID, Option<(u64, u8)>>,
+    endless: Option<bool>,
 }
 
 impl Scalar {
@@ -33,7 +37,7 @@ impl Scalar {
         let expr = builder.mk(ast).map_err(complex)?;
         let regex = builder.to_regex_limited(expr, FUEL).map_err(complex)?;
         let (bytes, ascii) = representatives(&regex);
-        Ok(Scalar { regex, bytes, ascii, ways: HashMap::new() })
+        Ok(Scalar { regex, bytes, ascii, ways: HashMap::new(), endless: None })
     }
 
     pub fn start(&mut self) -> StateID {
@@ -74,25 +78,87 @@ impl Scalar {
         if self.write(state, &mut first) && !taken(&first) {
             return Some(first);
         }
-        let mut todo = VecDeque::from([(state, Vec::new())]);
+        self.texts(state, 1, &|text| !taken(text)).pop()
+    }
+
+    /// `n` ends of a text in a state, short ones first, of those that are `wanted`; all there are, if fewer.
+    pub fn texts(&mut self, state: StateID, n: usize, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        let Some(least) = self.distance(state) else { return found };
+        // By length in the end; of two that are alike the one that is further.
+        let mut states = vec![state];
+        let mut todo = BinaryHeap::from([(Reverse(least), 0u64, Reverse(Vec::new()), 0usize)]);
         let mut seen = 0;
-        while let Some((state, text)) = todo.pop_front() {
-            if self.accepts(state) && !taken(&text) {
-                return Some(text);
+        while let Some((_, length, Reverse(text), at)) = todo.pop() {
+            let state = states[at];
+            if self.accepts(state) && wanted(&text) {
+                found.push(text.clone());
+                if found.len() >= n {
+                    break;
+                }
             }
             seen += 1;
             if seen > MAX_TAKEN {
-                return None;
+                break;
             }
-            for byte in b'"'..=b'~' {
-                if let Some(next) = self.step(state, byte) {
-                    if self.distance(next).is_some() {
-                        todo.push_back((next, [text.as_slice(), &[byte]].concat()));
-                    }
+            for byte in 0..=255u8 {
+                let Some(next) = self.step(state, byte) else { continue };
+                if let Some(left) = self.distance(next) {
+                    let longer = [text.as_slice(), &[byte]].concat();
+                    todo.push((Reverse(length + 1 + left), length + 1, Reverse(longer), states.len()));
+                    states.push(next);
                 }
             }
         }
-        None
+        found
+    }
+
+    /// Whether, wherever a text of the language stands before its last byte, it can go on without end.
+    pub fn endless(&mut self) -> bool {
+        if let Some(known) = self.endless {
+            return known;
+        }
+        let known = self.find_endless();
+        self.endless = Some(known);
+        known
+    }
+
+    fn find_endless(&mut self) -> bool {
+        let start = self.start();
+        let mut next: Vec<(StateID, Vec<StateID>)> = Vec::new();
+        let mut seen = HashSet::from([start]);
+        let mut todo = vec![start];
+        while let Some(state) = todo.pop() {
+            if seen.len() > MAX_ENDLESS {
+                return false;
+            }
+            let mut after = Vec::new();
+            for i in 0..self.bytes.len() {
+                let byte = self.bytes[i];
+                let Some(to) = self.step(state, byte) else { continue };
+                if self.distance(to).is_some() {
+                    after.push(to);
+                    if seen.insert(to) {
+                        todo.push(to);
+                    }
+                }
+            }
+            next.push((state, after));
+        }
+        // What is left when states that lead nowhere are taken away leads to a loop.
+        let mut endless = seen;
+        loop {
+            let before = endless.len();
+            for (state, after) in &next {
+                if !after.iter().any(|to| endless.contains(to)) {
+                    endless.remove(state);
+                }
+            }
+            if endless.len() == before {
+                break;
+            }
+        }
+        next.iter().all(|(state, after)| after.is_empty() || endless.contains(state))
     }
 
     fn way(&mut self, state: StateID) -> Option<(u64, u8)> {

@@ -1,11 +1,13 @@
 //! The generated values as a flat table of alternatives, each with the length of its shortest text.
 
 use super::scalar::Scalar;
+use super::sequence::{Counted, Taken};
 use crate::constrain::lower::{self, Low, LowArray, LowObject};
 use crate::constrain::node::Numbers;
-use crate::constrain::{json_text, numbers, pattern};
+use crate::constrain::{counted, numbers, pattern};
 use crate::error::{Error, Result};
 use llguidance::derivre::RegexAst;
+use std::sync::Arc;
 
 /// A set of values.
 pub(super) type NodeId = u32;
@@ -24,7 +26,10 @@ const MAX_DEPTH: usize = 128;
 pub(super) enum Alt {
     Scalar(ScalarId),
     Array(Array),
+    Counted(Counted),
     Object(Object),
+    /// Parts that follow each other.
+    Seq(Vec<NodeId>),
 }
 
 pub(super) struct Array {
@@ -32,6 +37,8 @@ pub(super) struct Array {
     pub rest: NodeId,
     pub min: u64,
     pub max: Option<u64>,
+    /// Whether no two items are equal.
+    pub unique: bool,
     /// Bytes from after `k` items to the end of the array, for `k` up to the prefix and one more.
     close: Vec<u64>,
     /// Bytes of a comma and a further item.
@@ -45,6 +52,8 @@ pub(super) struct Object {
     pub rest: Vec<(ScalarId, NodeId)>,
     pub min: u64,
     pub max: Option<u64>,
+    /// The brackets around it.
+    pub brackets: (u8, u8),
     /// Property counts from here on are all the same.
     top: u64,
     /// Bytes from after `count` properties, none of them a later field, to the end: `[field][count]`.
@@ -64,6 +73,8 @@ pub(super) struct Node {
 pub(super) struct Shapes {
     pub nodes: Vec<Node>,
     pub alts: Vec<Alt>,
+    /// Arrays without equal items, and where the type says so.
+    pub unique: Vec<(AltId, Arc<str>)>,
 }
 
 /// What is still to be built: shapes of definitions come first, so that references are their indices.
@@ -72,12 +83,14 @@ struct Building {
     scalars: Vec<Scalar>,
     refs: Vec<Vec<NodeId>>,
     any: Option<NodeId>,
+    words: &'static str,
 }
 
 impl Shapes {
     /// Of lowered definitions; the root is node 0.
-    pub fn of(defs: &[Low]) -> Result<(Self, Vec<Scalar>)> {
-        let mut b = Building { shapes: Shapes::default(), scalars: Vec::new(), refs: Vec::new(), any: None };
+    pub fn of(defs: &[Low], words: &'static str) -> Result<(Self, Vec<Scalar>)> {
+        let (shapes, scalars, refs) = (Shapes::default(), Vec::new(), Vec::new());
+        let mut b = Building { shapes, scalars, refs, any: None, words };
         for _ in defs {
             b.node();
         }
@@ -129,8 +142,9 @@ impl Shapes {
         let mins: Vec<u64> = (0..self.nodes.len()).map(|n| self.min(n as NodeId)).collect();
         for alt in &mut self.alts {
             match alt {
-                Alt::Scalar(_) => {}
+                Alt::Scalar(_) | Alt::Seq(_) => {}
                 Alt::Array(a) => a.tabulate(&mins),
+                Alt::Counted(c) => c.tabulate(&mins),
                 Alt::Object(o) => o.tabulate(&mins, &starts)?,
             }
         }
@@ -141,6 +155,8 @@ impl Shapes {
     fn cost(&self, alt: AltId, starts: &[u64]) -> u64 {
         let total = match &self.alts[alt as usize] {
             Alt::Scalar(id) => starts[*id as usize],
+            Alt::Counted(c) => c.shortest(&|node| self.min(node)),
+            Alt::Seq(parts) => self.seq_close(parts),
             Alt::Array(a) => {
                 let first = a.prefix.iter().take(usize::try_from(a.min).unwrap_or(usize::MAX));
                 let sum = first.fold(0u64, |sum, n| sum.saturating_add(self.min(*n)));
@@ -193,7 +209,9 @@ impl Shapes {
     pub fn alt_min(&self, alt: AltId) -> u64 {
         match &self.alts[alt as usize] {
             Alt::Scalar(_) => NEVER,
+            Alt::Seq(parts) => self.seq_close(parts),
             Alt::Array(a) => a.close(0).saturating_add(1).min(NEVER),
+            Alt::Counted(c) => c.close(0).saturating_add(1).min(NEVER),
             Alt::Object(o) => o.close(0, 0).saturating_add(1).min(NEVER),
         }
     }
@@ -206,26 +224,47 @@ impl Shapes {
                 let start = scalar.start();
                 scalar.write(start, out)
             }
-            Alt::Array(a) => {
+            Alt::Array(_) | Alt::Counted(_) => {
                 out.push(b'[');
-                self.write_items(scalars, a, 0, out, depth)
+                self.write_items(scalars, alt, 0, &None, out, depth)
             }
+            Alt::Seq(parts) => parts.iter().all(|part| self.write(scalars, *part, out, depth + 1)),
             Alt::Object(o) => {
-                out.push(b'{');
+                out.push(o.brackets.0);
                 self.write_fields(scalars, o, 0, 0, &mut Vec::new(), out, depth)
             }
         }
     }
 
-    /// From after `k` items to the end of an array.
-    pub fn write_items(&self, s: &mut [Scalar], a: &Array, k: u64, out: &mut Vec<u8>, depth: usize) -> bool {
-        for i in k..a.min {
-            if i > 0 {
+    /// From after `k` items (or in a state of a counting array) to the end of an array that has the items `taken`.
+    pub fn write_items(
+        &self,
+        s: &mut [Scalar],
+        alt: AltId,
+        mut k: u64,
+        taken: &Taken,
+        out: &mut Vec<u8>,
+        depth: usize,
+    ) -> bool {
+        if self.is_unique(alt) {
+            let ends = self.item_ends(s, alt, k, taken, 1, depth);
+            out.extend(ends.first().into_iter().flatten());
+            return !ends.is_empty();
+        }
+        loop {
+            let step = match &self.alts[alt as usize] {
+                Alt::Array(a) => (k < a.min).then(|| (a.item(k), k + 1)),
+                Alt::Counted(c) => c.shortest_step(k),
+                _ => return false,
+            };
+            let Some((node, next)) = step else { break };
+            if k > 0 {
                 out.push(b',');
             }
-            if !self.write(s, a.item(i), out, depth + 1) {
+            if !self.write(s, node, out, depth + 1) {
                 return false;
             }
+            k = next;
         }
         out.push(b']');
         true
@@ -280,8 +319,13 @@ impl Shapes {
             }
             count += 1;
         }
-        out.push(b'}');
+        out.push(o.brackets.1);
         true
+    }
+
+    /// Bytes of parts that follow each other.
+    pub fn seq_close(&self, parts: &[NodeId]) -> u64 {
+        parts.iter().fold(0u64, |sum, part| sum.saturating_add(self.min(*part))).min(NEVER)
     }
 }
 
@@ -379,7 +423,7 @@ impl Object {
     }
 
     /// Bytes from a field on, if it is there and its value has `value` bytes.
-    fn take(&self, field: usize, count: u64, value: u64) -> u64 {
+    pub fn take(&self, field: usize, count: u64, value: u64) -> u64 {
         if self.max.is_some_and(|m| count >= m) {
             return NEVER;
         }
@@ -457,6 +501,11 @@ impl Building {
         if low.any {
             return self.any();
         }
+        if let ([def], None, [], [], []) = (&*low.refs, &low.scalar, &*low.arrays, &*low.objects, &*low.seqs)
+        {
+            // Definitions have the first ids.
+            return Ok(*def as NodeId);
+        }
         let node = self.node();
         self.fill(node, low)?;
         Ok(node)
@@ -472,24 +521,48 @@ impl Building {
             let scalar = self.scalar(ast)?;
             self.add(node, Alt::Scalar(scalar));
         }
-        for LowArray { prefix, rest, min, max, .. } in &low.arrays {
-            let prefix = prefix.iter().map(|l| self.make(l)).collect::<Result<_>>()?;
-            let rest = self.make(rest)?;
-            self.add(node, Alt::Array(array(prefix, rest, *min, *max)));
+        for low in &low.arrays {
+            self.array(node, low)?;
         }
-        for LowObject { fields, rest, min, max, .. } in &low.objects {
+        for LowObject { fields, rest, min, max, arguments, .. } in &low.objects {
             let mut named = Vec::new();
             for field in fields {
-                let key = format!("{}:", json_text(&field.key)).into_bytes();
+                let key = field.text(*arguments).into_bytes();
                 named.push((key, self.make(&field.value)?, field.required));
             }
             let mut pairs = Vec::new();
             for (key, value) in rest {
                 pairs.push((self.scalar(key)?, self.make(value)?));
             }
-            self.add(node, Alt::Object(object(named, pairs, *min, *max)));
+            let brackets = if *arguments { (b'(', b')') } else { (b'{', b'}') };
+            self.add(node, Alt::Object(Object { brackets, ..object(named, pairs, *min, *max) }));
+        }
+        for parts in &low.seqs {
+            let parts = parts.iter().map(|part| self.make(part)).collect::<Result<_>>()?;
+            self.add(node, Alt::Seq(parts));
         }
         self.refs[node as usize].extend(low.refs.iter().map(|&def| def as NodeId));
+        Ok(())
+    }
+
+    fn array(&mut self, node: NodeId, low: &LowArray) -> Result<()> {
+        let alt = if low.counts.is_empty() {
+            let prefix = low.prefix.iter().map(|l| self.make(l)).collect::<Result<_>>()?;
+            let rest = self.make(&low.rest)?;
+            Alt::Array(Array { unique: low.unique, ..array(prefix, rest, low.min, low.max) })
+        } else {
+            let mut places = Vec::new();
+            for class in &low.classes {
+                let prefix = class.prefix.iter().map(|l| self.make(l)).collect::<Result<Vec<_>>>()?;
+                places.push((prefix, self.make(&class.rest)?));
+            }
+            let states = counted::states(low, &|_| true)?;
+            Alt::Counted(Counted::new(&states, &places, low.unique))
+        };
+        self.add(node, alt);
+        if low.unique {
+            self.shapes.unique.push((self.shapes.alts.len() as AltId - 1, low.at.clone()));
+        }
         Ok(())
     }
 
@@ -501,7 +574,7 @@ impl Building {
         let any = self.node();
         self.any = Some(any);
         let number = numbers::language(&Numbers::default()).map_err(Error::Internal)?;
-        let word = RegexAst::Regex("null|true|false".into());
+        let word = RegexAst::Regex(self.words.into());
         let string = lower::quote(RegexAst::Regex(pattern::ANY_STRING.into()));
         let key = self.scalar(&string)?;
         let scalar = self.scalar(&RegexAst::Or(vec![word, number, string]))?;
@@ -539,7 +612,7 @@ impl Building {
 }
 
 fn array(prefix: Vec<NodeId>, rest: NodeId, min: u64, max: Option<u64>) -> Array {
-    Array { prefix, rest, min, max, close: Vec::new(), more: 0 }
+    Array { prefix, rest, min, max, unique: false, close: Vec::new(), more: 0 }
 }
 
 fn object(
@@ -548,5 +621,5 @@ fn object(
     min: u64,
     max: Option<u64>,
 ) -> Object {
-    Object { fields, rest, min, max, top: 0, close: Vec::new(), pair: None }
+    Object { fields, rest, min, max, brackets: (b'{', b'}'), top: 0, close: Vec::new(), pair: None }
 }

@@ -1,18 +1,25 @@
 //! Follows the text of a value through its shapes, byte by byte, in all ways that it can be read.
 
 use super::scalar::Scalar;
+use super::sequence::{and, has, keys, Taken};
 use super::shape::{is_taken, Alt, AltId, NodeId, Object, Shapes, NEVER};
+use crate::constrain::unique::same_as;
 use llguidance::derivre::StateID;
-use std::sync::Arc;
 
 /// Ways to read one text. Types of which more are possible cannot be steered.
 const MAX_FRAMES: usize = 50_000;
+/// Numbers in the name of a place.
+const MAX_NAME: usize = 2_000;
 
 /// A node begun at some byte, and what goes on when it ends.
 #[derive(Clone)]
 struct Call {
     node: NodeId,
     parents: Vec<Frame>,
+    /// Where its text begins.
+    from: usize,
+    /// Whether it is somewhere within an array whose items differ.
+    apart: bool,
 }
 
 /// A way to read the text so far.
@@ -28,14 +35,17 @@ enum Place {
     /// Before the opening bracket.
     Start,
     Scalar(StateID),
-    /// After so many items, or directly after the bracket.
-    Items(u64),
+    /// After so many items (or in a state of an array that counts them), or directly after the bracket. The items are
+    /// kept where no two may be equal.
+    Items(u64, Taken),
     /// Before a field, after so many properties.
     Fields {
         field: usize,
         count: u64,
         taken: Taken,
     },
+    /// Within parts that follow each other, before this one.
+    Part(usize),
     /// In a field's key, of which so many bytes are written.
     Key {
         field: usize,
@@ -50,14 +60,6 @@ enum Place {
         count: u64,
         taken: Taken,
     },
-}
-
-/// Unnamed keys of an object.
-type Taken = Option<Arc<TakenKey>>;
-
-pub(super) struct TakenKey {
-    key: Vec<u8>,
-    before: Taken,
 }
 
 /// A position in the text of a value.
@@ -102,6 +104,9 @@ struct Step<'a> {
     /// Calls that ended with it.
     ended: Vec<u32>,
     done: bool,
+    byte: u8,
+    /// Where calls begin that begin now: behind the byte that is being read.
+    next: usize,
 }
 
 impl Walk {
@@ -112,6 +117,11 @@ impl Walk {
         step.call(0, None);
         let (frames, done) = (step.frames, step.done);
         Walk { calls, frames, done, text: Vec::new(), depth: 0, quoted: Quoted::No }
+    }
+
+    /// Bytes read so far.
+    pub fn read(&self) -> usize {
+        self.text.len()
     }
 
     pub fn mark(&self) -> Mark {
@@ -139,6 +149,7 @@ impl Walk {
         for &byte in bytes {
             let frames = std::mem::take(&mut self.frames);
             let mut step = Step::new(shapes, scalars, &mut self.calls, &self.text);
+            (step.byte, step.next) = (byte, self.text.len() + 1);
             for frame in frames {
                 step.frame(frame, byte);
             }
@@ -156,6 +167,11 @@ impl Walk {
     pub fn completion(&self, shapes: &Shapes, scalars: &mut [Scalar]) -> Option<(Vec<u8>, usize)> {
         if self.done {
             return Some((Vec::new(), self.depth));
+        }
+        if !shapes.unique.is_empty() {
+            let out = self.distinct_completion(shapes, scalars)?;
+            let deepest = self.deepest(&out);
+            return Some((out, deepest));
         }
         let mut context = vec![None; self.calls.len()];
         let mut best: Option<(u64, &Frame)> = None;
@@ -177,13 +193,209 @@ impl Walk {
                 None => break,
             }
         }
+        let deepest = self.deepest(&out);
+        Some((out, deepest))
+    }
+
+    /// How deep values nest while a text follows.
+    fn deepest(&self, out: &[u8]) -> usize {
         let mut end = Walk { calls: Vec::new(), frames: Vec::new(), text: Vec::new(), ..*self };
         let mut deepest = self.depth;
-        for &byte in &out {
+        for &byte in out {
             end.nest(byte);
             deepest = deepest.max(end.depth);
         }
-        Some((out, deepest))
+        deepest
+    }
+
+    /// What decides what may follow, and the same wherever the same may: `None` where it depends on earlier keys or
+    /// items, or on too much.
+    pub fn name(&self, shapes: &Shapes) -> Option<Vec<u32>> {
+        let mut name = vec![u32::from(self.done)];
+        // Calls in the order in which they are come upon, so that their numbers say nothing of the text.
+        let mut calls: Vec<u32> = Vec::new();
+        let mut next = 0;
+        let mut frames: &[Frame] = &self.frames;
+        loop {
+            for frame in frames {
+                let call = calls.iter().position(|c| *c == frame.call).unwrap_or_else(|| {
+                    calls.push(frame.call);
+                    calls.len() - 1
+                });
+                name.extend([call as u32, frame.alt]);
+                name.extend(frame.name(shapes)?);
+            }
+            name.push(u32::MAX);
+            if name.len() > MAX_NAME {
+                return None;
+            }
+            let Some(&call) = calls.get(next) else { return Some(name) };
+            next += 1;
+            frames = &self.calls[call as usize].parents;
+        }
+    }
+
+    /// Whether the text stands within an array whose items differ.
+    pub fn is_apart(&self, shapes: &Shapes) -> bool {
+        self.frames.iter().any(|f| {
+            self.calls[f.call as usize].apart
+                || shapes.is_unique(f.alt) && matches!(f.place, Place::Items(..))
+        })
+    }
+
+    /// Whether the text stands within a string that can go on without end, whatever is written into it.
+    pub fn is_endless(&self, shapes: &Shapes, scalars: &mut [Scalar]) -> bool {
+        self.is_quoted(shapes)
+            && self.frames.iter().all(|f| match &shapes.alts[f.alt as usize] {
+                Alt::Scalar(id) => scalars[*id as usize].endless(),
+                _ => false,
+            })
+    }
+
+    /// Whether the text stands within a string.
+    pub fn is_quoted(&self, shapes: &Shapes) -> bool {
+        self.frames.iter().all(|f| {
+            let scalar = matches!(shapes.alts[f.alt as usize], Alt::Scalar(_));
+            scalar && self.text.get(self.calls[f.call as usize].from) == Some(&b'"')
+        })
+    }
+
+    /// The texts of a scalar that could begin here, if nothing else could and they are at most `n`.
+    pub fn choices(&self, shapes: &Shapes, scalars: &mut [Scalar], n: usize) -> Option<Vec<Vec<u8>>> {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        for frame in self.frames.iter().filter(|f| self.calls[f.call as usize].from == self.text.len()) {
+            let Alt::Scalar(id) = &shapes.alts[frame.alt as usize] else { return None };
+            let scalar = &mut scalars[*id as usize];
+            let start = scalar.start();
+            for text in scalar.texts(start, n + 1, &|_| true) {
+                if !found.contains(&text) {
+                    found.push(text);
+                }
+            }
+        }
+        (found.len() <= n).then_some(found)
+    }
+
+    /// A completion in which no items are equal that must not be.
+    fn distinct_completion(&self, shapes: &Shapes, scalars: &mut [Scalar]) -> Option<Vec<u8>> {
+        let mut context = vec![None; self.calls.len()];
+        let mut order: Vec<(u64, &Frame)> = Vec::new();
+        for frame in &self.frames {
+            let own = self.own_cost(shapes, scalars, frame);
+            let total = own.saturating_add(self.context(shapes, frame.call, &mut context).0);
+            if total < NEVER {
+                order.push((total, frame));
+            }
+        }
+        order.sort_by_key(|(total, _)| *total);
+        for (_, frame) in &order {
+            // Mostly the shortest end of each value will do; otherwise enough of them that one is new.
+            for n in [1, 2 + self.taken_around(frame)] {
+                let ends = self.ends(shapes, scalars, frame, n);
+                if let Some(out) = self.outwards(shapes, scalars, frame.call, ends, n) {
+                    return Some(out);
+                }
+            }
+        }
+        None
+    }
+
+    /// How many items there are that a value here must differ from.
+    fn taken_around(&self, frame: &Frame) -> usize {
+        let own = match &frame.place {
+            Place::Items(_, taken) => keys(taken).len(),
+            _ => 0,
+        };
+        let parents = self.calls[frame.call as usize].parents.iter();
+        own + parents.map(|p| self.taken_around(p)).max().unwrap_or(0)
+    }
+
+    /// From some ends of a call's value to the end of the whole.
+    fn outwards(
+        &self,
+        shapes: &Shapes,
+        s: &mut [Scalar],
+        call: u32,
+        mut ends: Vec<Vec<u8>>,
+        n: usize,
+    ) -> Option<Vec<u8>> {
+        let call = &self.calls[call as usize];
+        if call.parents.is_empty() {
+            return (!ends.is_empty()).then(|| ends.swap_remove(0));
+        }
+        for parent in &call.parents {
+            let mut longer = Vec::new();
+            for end in &ends {
+                if longer.len() >= n {
+                    break;
+                }
+                let more = match (&parent.place, shapes.is_unique(parent.alt)) {
+                    (Place::Items(k, taken), true) => {
+                        let key = same_as(&[&self.text[call.from..], end].concat());
+                        if has(taken, &key) {
+                            continue;
+                        }
+                        let place = Place::Items(*k, and(taken, key));
+                        self.ends(shapes, s, &Frame { place, ..parent.clone() }, n)
+                    }
+                    _ => self.ends(shapes, s, parent, n),
+                };
+                longer.extend(more.into_iter().take(n).map(|more| [end.as_slice(), &more].concat()));
+            }
+            if let Some(out) = self.outwards(shapes, s, parent.call, longer, n) {
+                return Some(out);
+            }
+        }
+        None
+    }
+
+    /// Up to `n` ends of a frame's own value.
+    fn ends(&self, shapes: &Shapes, s: &mut [Scalar], frame: &Frame, n: usize) -> Vec<Vec<u8>> {
+        if n <= 1 {
+            let mut one = Vec::new();
+            return if self.write(shapes, s, frame, &mut one) { vec![one] } else { Vec::new() };
+        }
+        let join = |before: &[u8], ends: Vec<Vec<u8>>| {
+            ends.into_iter().map(|end| [before, &end].concat()).collect::<Vec<_>>()
+        };
+        match (&shapes.alts[frame.alt as usize], &frame.place) {
+            (Alt::Scalar(id), Place::Scalar(state)) => s[*id as usize].texts(*state, n, &|_| true),
+            (_, Place::Start) => shapes.alt_values(s, frame.alt, n, 0),
+            (Alt::Seq(parts), Place::Part(i)) => shapes.seq_ends(s, &parts[*i..], n, 0),
+            (_, Place::Items(k, taken)) => shapes.item_ends(s, frame.alt, *k, taken, n, 0),
+            (Alt::Object(o), Place::Fields { field, count, taken }) => {
+                shapes.field_ends(s, o, *field, *count, &keys(taken), n, 0)
+            }
+            (Alt::Object(o), Place::Key { field, at, count }) => {
+                let (key, node, _) = &o.fields[*field];
+                let after = shapes.field_ends(s, o, field + 1, o.after(*count), &[], n, 0);
+                let values = shapes.values(s, *node, n, 1);
+                let each = values.iter().map(|v| join(&[&key[*at..], v].concat(), after.clone()));
+                each.flatten().take(n * 2).collect()
+            }
+            (Alt::Object(o), Place::Open { rest, state, from, count, taken }) => {
+                let (scalar, node) = o.rest[*rest];
+                let mut taken = keys(taken);
+                let begun = &self.text[*from..];
+                let whole = |end: &[u8]| [begun, end].concat();
+                let names = s[scalar as usize].texts(*state, n, &|end| !is_taken(&taken, &whole(end)));
+                let values = shapes.values(s, node, n, 1);
+                let mut found = Vec::new();
+                for name in names {
+                    taken.push(whole(&name));
+                    let after = shapes.field_ends(s, o, o.fields.len(), count + 1, &taken, 1, 0);
+                    taken.pop();
+                    for value in &values {
+                        found.extend(join(&[name.as_slice(), b":", value].concat(), after.clone()));
+                    }
+                    if found.len() >= n {
+                        break;
+                    }
+                }
+                found
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn nest(&mut self, byte: u8) {
@@ -248,7 +460,10 @@ impl Walk {
         match (&shapes.alts[frame.alt as usize], &frame.place) {
             (Alt::Scalar(id), Place::Scalar(state)) => s[*id as usize].write(*state, out),
             (_, Place::Start) => shapes.write_alt(s, frame.alt, out, 0),
-            (Alt::Array(a), Place::Items(k)) => shapes.write_items(s, a, *k, out, 0),
+            (Alt::Seq(parts), Place::Part(i)) => {
+                parts[*i..].iter().all(|part| shapes.write(s, *part, out, 1))
+            }
+            (_, Place::Items(k, taken)) => shapes.write_items(s, frame.alt, *k, taken, out, 0),
             (Alt::Object(o), Place::Fields { field, count, taken }) => {
                 shapes.write_fields(s, o, *field, *count, &mut keys(taken), out, 0)
             }
@@ -277,11 +492,51 @@ impl Walk {
 }
 
 impl Frame {
+    /// The place as numbers, unless it depends on what stands before.
+    fn name(&self, shapes: &Shapes) -> Option<[u32; 3]> {
+        let small = |n: u64| u32::try_from(n).ok();
+        Some(match &self.place {
+            Place::Start => [0, 0, 0],
+            Place::Scalar(state) => [1, state.as_u32(), 0],
+            Place::Items(k, None) => {
+                let k = match &shapes.alts[self.alt as usize] {
+                    // Behind these all items are alike.
+                    Alt::Array(a) if a.max.is_none() => (*k).min(a.min.max(a.prefix.len() as u64).max(1)),
+                    _ => *k,
+                };
+                [2, small(k)?, 0]
+            }
+            Place::Fields { field, count, taken: None } => [3, small(*field as u64)?, small(*count)?],
+            Place::Part(i) => [4, small(*i as u64)?, 0],
+            Place::Key { field, at, count } => {
+                let place = (*field as u64) << 32 | *at as u64;
+                [5 + small(place >> 32)?.checked_mul(8)?, *at as u32, small(*count)?]
+            }
+            Place::Open { rest, state, count, taken: None, .. } => {
+                [6 + small(*rest as u64)?.checked_mul(8)?, state.as_u32(), small(*count)?]
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether two frames go on alike: at the same place among an array's items.
+    fn is_at(&self, other: &Frame) -> bool {
+        let same_taken = |a: &Taken, b: &Taken| keys(a) == keys(b);
+        match (&self.place, &other.place) {
+            (Place::Items(k, a), Place::Items(l, b)) => {
+                k == l && self.call == other.call && self.alt == other.alt && same_taken(a, b)
+            }
+            _ => false,
+        }
+    }
+
     /// Bytes to the end of the array or object, from between two of its values.
     fn after_cost(&self, shapes: &Shapes) -> u64 {
         match (&shapes.alts[self.alt as usize], &self.place) {
-            (Alt::Array(a), Place::Items(k)) => a.close(*k),
+            (Alt::Array(a), Place::Items(k, _)) => a.close(*k),
+            (Alt::Counted(c), Place::Items(k, _)) => c.close(*k),
             (Alt::Object(o), Place::Fields { field, count, .. }) => o.close(*field, *count),
+            (Alt::Seq(parts), Place::Part(i)) => shapes.seq_close(&parts[*i..]),
             _ => NEVER,
         }
     }
@@ -290,17 +545,25 @@ impl Frame {
 impl<'a> Step<'a> {
     fn new(shapes: &'a Shapes, scalars: &'a mut [Scalar], calls: &'a mut Vec<Call>, text: &'a [u8]) -> Self {
         let (frames, begun, ended) = (Vec::new(), Vec::new(), Vec::new());
-        Step { shapes, scalars, calls, text, frames, begun, ended, done: false }
+        Step { shapes, scalars, calls, text, frames, begun, ended, done: false, byte: 0, next: 0 }
     }
 
     /// Begins a value after which `parent` goes on.
     fn call(&mut self, node: NodeId, parent: Option<Frame>) {
+        let apart = parent
+            .as_ref()
+            .is_some_and(|p| self.calls[p.call as usize].apart || self.shapes.is_unique(p.alt));
         if let Some(&(_, call)) = self.begun.iter().find(|(n, _)| *n == node) {
-            self.calls[call as usize].parents.extend(parent);
+            let call = &mut self.calls[call as usize];
+            call.apart |= apart;
+            let known = |p: &Frame| call.parents.iter().any(|q| q.is_at(p));
+            if !parent.as_ref().is_some_and(known) {
+                call.parents.extend(parent);
+            }
             return;
         }
         let call = self.calls.len() as u32;
-        self.calls.push(Call { node, parents: parent.into_iter().collect() });
+        self.calls.push(Call { node, parents: parent.into_iter().collect(), from: self.next, apart });
         self.begun.push((node, call));
         let shapes = self.shapes;
         for &alt in &shapes.nodes[self.calls[call as usize].node as usize].alts {
@@ -310,6 +573,11 @@ impl<'a> Step<'a> {
                     self.frames.push(Frame { call, alt, place: Place::Scalar(state) });
                     // Only plain text can be empty.
                     self.done |= call == 0 && self.scalars[*id as usize].accepts(state);
+                }
+                Alt::Seq(parts) => {
+                    if let Some(&first) = parts.first() {
+                        self.call(first, Some(Frame { call, alt, place: Place::Part(1) }));
+                    }
                 }
                 _ => self.frames.push(Frame { call, alt, place: Place::Start }),
             }
@@ -322,8 +590,38 @@ impl<'a> Step<'a> {
         }
         self.ended.push(call);
         self.done |= call == 0;
-        let parents = self.calls[call as usize].parents.clone();
-        self.frames.extend(parents);
+        let Call { parents, from, apart, .. } = self.calls[call as usize].clone();
+        let (parents, from, apart) = (&parents, &from, &apart);
+        let value =
+            apart.then(|| same_as(&[self.text.get(*from..).unwrap_or_default(), &[self.byte]].concat()));
+        for parent in parents {
+            let Frame { call, alt, place } = parent;
+            if let (Alt::Seq(parts), Place::Part(i)) = (&self.shapes.alts[*alt as usize], place) {
+                match parts.get(*i) {
+                    Some(&next) => {
+                        self.call(next, Some(Frame { place: Place::Part(i + 1), ..parent.clone() }))
+                    }
+                    None => self.end(*call),
+                }
+                continue;
+            }
+            let place = match (place, &value) {
+                (Place::Items(_, taken), Some(value)) if self.shapes.is_unique(*alt) && has(taken, value) => {
+                    continue
+                }
+                (Place::Items(k, taken), Some(value)) if self.shapes.is_unique(*alt) => {
+                    Place::Items(*k, and(taken, value.clone()))
+                }
+                (place, _) => place.clone(),
+            };
+            let frame = Frame { call: *call, alt: *alt, place };
+            // Different readings of the items before may have come to the same.
+            if !matches!(self.shapes.alts[*alt as usize], Alt::Counted(_))
+                || !self.frames.iter().any(|f| f.is_at(&frame))
+            {
+                self.frames.push(frame);
+            }
+        }
     }
 
     fn frame(&mut self, frame: Frame, byte: u8) {
@@ -340,27 +638,29 @@ impl<'a> Step<'a> {
                     self.end(call);
                 }
             }
-            (Alt::Array(a), Place::Start) if byte == b'[' => {
-                if a.min == 0 {
-                    self.frames.push(at(Place::Items(0)));
+            (Alt::Array(_) | Alt::Counted(_), Place::Start) if byte == b'[' => {
+                if shapes.may_close(alt, 0) {
+                    self.frames.push(at(Place::Items(0, None)));
                 }
-                if a.goes_on(shapes, 0) {
-                    self.call(a.item(0), Some(at(Place::Items(1))));
+                for (item, next) in shapes.next_items(alt, 0) {
+                    self.call(item, Some(at(Place::Items(next, None))));
                 }
             }
-            (Alt::Array(a), Place::Items(k)) => match byte {
-                b']' if k >= a.min => self.end(call),
-                b',' if k > 0 && a.goes_on(shapes, k) => {
-                    self.call(a.item(k), Some(at(Place::Items(k + 1))));
+            (Alt::Array(_) | Alt::Counted(_), Place::Items(k, taken)) => match byte {
+                b']' if shapes.may_close(alt, k) => self.end(call),
+                b',' if k > 0 => {
+                    for (item, next) in shapes.next_items(alt, k) {
+                        self.call(item, Some(at(Place::Items(next, taken.clone()))));
+                    }
                 }
                 _ => {}
             },
-            (Alt::Object(o), Place::Start) if byte == b'{' => {
+            (Alt::Object(o), Place::Start) if byte == o.brackets.0 => {
                 self.frames.push(at(Place::Fields { field: 0, count: 0, taken: None }));
                 self.keys(call, alt, o, 0, 0, &None);
             }
             (Alt::Object(o), Place::Fields { field, count, taken }) => match byte {
-                b'}' if o.may_end(field, count) => self.end(call),
+                _ if byte == o.brackets.1 && o.may_end(field, count) => self.end(call),
                 b',' if count > 0 => self.keys(call, alt, o, field, count, &taken),
                 _ => {}
             },
@@ -383,7 +683,7 @@ impl<'a> Step<'a> {
                 if byte == b':' && scalar.accepts(state) {
                     let key = self.text[from..].to_vec();
                     if !is_taken(&keys(&taken), &key) {
-                        let taken = Some(Arc::new(TakenKey { key, before: taken }));
+                        let taken = and(&taken, key);
                         let place = Place::Fields { field: o.fields.len(), count: count + 1, taken };
                         self.call(node, Some(at(place)));
                     }
@@ -410,26 +710,6 @@ impl<'a> Step<'a> {
                 let place = Place::Open { rest, state, from, count, taken: taken.clone() };
                 self.frames.push(Frame { call, alt, place });
             }
-        }
-    }
-}
-
-fn keys(taken: &Taken) -> Vec<Vec<u8>> {
-    let mut keys = Vec::new();
-    let mut next = taken;
-    while let Some(t) = next {
-        keys.push(t.key.clone());
-        next = &t.before;
-    }
-    keys
-}
-
-impl Drop for TakenKey {
-    /// Not one within the other: an object may have very many keys.
-    fn drop(&mut self) {
-        let mut next = self.before.take();
-        while let Some(Ok(mut only)) = next.map(Arc::try_unwrap) {
-            next = only.before.take();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! For small finite types the masks are exactly what a search over all values says.
 
 use super::*;
+use crate::constrain::Steer;
 use std::collections::BTreeSet;
 
 /// Follows every path of the matcher and compares each mask with the texts that are left.
@@ -102,6 +103,158 @@ fn masks_of_finite_schemas_are_exact() {
     ];
     for (schema, texts) in cases {
         exact(Type::schema_value(schema.clone()).unwrap(), texts);
+    }
+}
+
+#[test]
+fn items_that_must_differ_do() {
+    let cases: &[(Value, &[&str])] = &[
+        (
+            json!({"type": "array", "items": {"enum": [1, 2, 12]}, "uniqueItems": true, "maxItems": 2}),
+            &["[]", "[1]", "[2]", "[12]", "[1,2]", "[1,12]", "[2,1]", "[2,12]", "[12,1]", "[12,2]"],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": true}),
+            &["[]", "[1]", "[2]", "[1,2]", "[2,1]"],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": ["a", "aa"]}, "uniqueItems": true, "minItems": 2}),
+            &[r#"["a","aa"]"#, r#"["aa","a"]"#],
+        ),
+        // The first item leaves one to the second.
+        (
+            json!({"type": "array", "prefixItems": [{"enum": [1, 2]}, {"const": 1}], "items": false, "uniqueItems": true, "minItems": 2}),
+            &["[2,1]"],
+        ),
+        // Equal items are fine where the other branch takes them.
+        (
+            json!({"anyOf": [
+                {"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": true, "minItems": 2},
+                {"type": "array", "items": {"const": 1}, "minItems": 2, "maxItems": 2}
+            ]}),
+            &["[1,2]", "[2,1]", "[1,1]"],
+        ),
+        // Equal whatever the order of properties.
+        (
+            json!({"type": "array", "uniqueItems": true, "minItems": 2, "items": {"anyOf": [
+                {"type": "object", "properties": {"a": {"const": 1}, "id": {"const": 1}}, "required": ["a", "id"]},
+                {"type": "object", "properties": {"id": {"const": 1}, "a": {"enum": [1, 2]}}, "required": ["id", "a"]}
+            ]}}),
+            &[
+                r#"[{"a":1,"id":1},{"id":1,"a":2}]"#,
+                r#"[{"id":1,"a":1},{"id":1,"a":2}]"#,
+                r#"[{"id":1,"a":2},{"a":1,"id":1}]"#,
+                r#"[{"id":1,"a":2},{"id":1,"a":1}]"#,
+            ],
+        ),
+        (
+            json!({"type": "array", "uniqueItems": true, "maxItems": 2, "minItems": 2, "items": {"type": "array", "items": {"const": 1}, "maxItems": 1}}),
+            &["[[],[1]]", "[[1],[]]"],
+        ),
+    ];
+    for (schema, texts) in cases {
+        exact(Type::schema_value(schema.clone()).unwrap_or_else(|e| panic!("{schema}: {e}")), texts);
+    }
+}
+
+#[test]
+fn what_must_be_contained_is() {
+    let cases: &[(Value, &[&str])] = &[
+        (
+            json!({"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 2}, "maxItems": 2}),
+            &["[2]", "[1,2]", "[2,1]", "[2,2]"],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 2}, "minContains": 0, "maxContains": 1, "maxItems": 2}),
+            &["[]", "[1]", "[2]", "[1,1]", "[1,2]", "[2,1]"],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 2}, "minContains": 2, "maxItems": 3}),
+            &["[2,2]", "[1,2,2]", "[2,1,2]", "[2,2,1]", "[2,2,2]"],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [1, 2, 3]}, "contains": {"const": 3}, "uniqueItems": true, "maxItems": 2}),
+            &["[3]", "[1,3]", "[2,3]", "[3,1]", "[3,2]"],
+        ),
+        (
+            json!({"type": "array", "prefixItems": [{"const": "a"}], "items": {"enum": [1, 2]}, "contains": {"const": 2}, "maxItems": 2}),
+            &[r#"["a",2]"#],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [1, 2]}, "maxItems": 2, "allOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}]}),
+            &["[1,2]", "[2,1]"],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [1, 2]}, "maxItems": 2, "not": {"items": {"const": 1}}}),
+            &["[2]", "[1,2]", "[2,1]", "[2,2]"],
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [1, 2]}, "maxItems": 2, "not": {"contains": {"const": 1}}}),
+            &["[1]", "[1,1]", "[1,2]", "[2,1]"],
+        ),
+        (
+            json!({"oneOf": [
+                {"type": "array", "items": {"enum": [1, 2]}, "minItems": 1, "maxItems": 2},
+                {"type": "array", "items": {"enum": [2, 3]}, "minItems": 1, "maxItems": 2}
+            ]}),
+            &["[1]", "[3]", "[1,1]", "[1,2]", "[2,1]", "[3,3]", "[3,2]", "[2,3]"],
+        ),
+    ];
+    for (schema, texts) in cases {
+        exact(Type::schema_value(schema.clone()).unwrap_or_else(|e| panic!("{schema}: {e}")), texts);
+    }
+}
+
+#[test]
+fn what_is_not_evaluated_is_left_out() {
+    let cases: &[(Value, &[&str])] = &[
+        (
+            json!({"type": "object", "properties": {"a": {"const": 1}}, "unevaluatedProperties": false, "anyOf": [
+                {"properties": {"b": {"const": 1}}, "required": ["b"]}, {"required": ["a"]}
+            ]}),
+            &[r#"{"b":1}"#, r#"{"a":1,"b":1}"#, r#"{"a":1}"#],
+        ),
+        // A neighbour's properties are not evaluated here.
+        (
+            json!({"allOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}, "unevaluatedProperties": false}]}),
+            &["{}", r#"{"b":1}"#],
+        ),
+        (
+            json!({"type": "object", "properties": {"k": {"enum": [1, 2]}}, "required": ["k"], "unevaluatedProperties": false,
+                "if": {"properties": {"k": {"const": 1}}}, "then": {"properties": {"x": {"const": 1}}}, "else": {"properties": {"y": {"const": 1}}}}),
+            &[r#"{"k":1}"#, r#"{"k":1,"x":1}"#, r#"{"k":2}"#, r#"{"k":2,"y":1}"#],
+        ),
+        (
+            json!({"$ref": "#/$defs/base", "properties": {"b": {"const": 2}}, "unevaluatedProperties": false,
+                "$defs": {"base": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}}}),
+            &[r#"{"a":1}"#, r#"{"a":1,"b":2}"#],
+        ),
+        (
+            json!({"type": "object", "patternProperties": {"^a{1,2}$": {"const": 1}}, "unevaluatedProperties": false, "maxProperties": 1}),
+            &["{}", r#"{"a":1}"#, r#"{"aa":1}"#],
+        ),
+        (json!({"type": "object", "unevaluatedProperties": false}), &["{}"]),
+        (
+            json!({"type": "object", "properties": {"a": {"const": 1}}, "propertyNames": {"enum": ["a", "b"]}, "unevaluatedProperties": {"const": 2}}),
+            &["{}", r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":1,"b":2}"#],
+        ),
+        (
+            json!({"type": "array", "prefixItems": [{"const": 1}], "unevaluatedItems": false,
+                "anyOf": [{"prefixItems": [true, {"const": 2}], "minItems": 2}, {"maxItems": 1}]}),
+            &["[]", "[1]", "[1,2]"],
+        ),
+        (
+            json!({"type": "array", "contains": {"enum": [1, 2]}, "unevaluatedItems": false, "maxItems": 1}),
+            &["[1]", "[2]"],
+        ),
+        (json!({"type": "array", "unevaluatedItems": {"const": 0}, "maxItems": 2}), &["[]", "[0]", "[0,0]"]),
+    ];
+    for (schema, texts) in cases {
+        let ty = Type::schema_value(schema.clone()).unwrap_or_else(|e| panic!("{schema}: {e}"));
+        for text in *texts {
+            ty.check(text).unwrap_or_else(|e| panic!("{schema}: {text}: {e}"));
+        }
+        exact(ty, texts);
     }
 }
 
@@ -224,6 +377,35 @@ fn replaying_tokens_restores_the_matcher() {
         assert_eq!(one.mask().unwrap(), other.mask().unwrap(), "after {n} tokens");
         if let Some(&id) = path.get(n) {
             one.consume(id).unwrap();
+        }
+    }
+}
+
+/// Where a place has the name of another, its mask is the other's.
+#[test]
+fn masks_that_are_kept_are_those_that_would_be_computed() {
+    let (tokens, vocabulary) = (tokens(), vocabulary());
+    for (i, (name, schema)) in super::walks::schemas().into_iter().enumerate() {
+        let ty = Type::schema_value(schema).unwrap();
+        let first = Matcher::new(&ty, &vocabulary).unwrap();
+        for seed in 0..6 {
+            let mut random = Random(i as u64 * 100 + seed);
+            // All walks share the masks that are kept.
+            let (mut named, mut plain) = (first.apart(), Matcher::new(&ty, &vocabulary).unwrap());
+            let mut steer = Steer::new(&ty).unwrap();
+            for _ in 0..60 {
+                named.name_place(steer.place().unwrap());
+                let mask = named.mask().unwrap();
+                assert_eq!(mask, plain.mask().unwrap(), "{name}");
+                let allowed: Vec<u32> = (0..vocabulary.size() as u32).filter(|&id| mask.allows(id)).collect();
+                let id = allowed[random.below(allowed.len())];
+                if vocabulary.eos_ids().contains(&id) {
+                    break;
+                }
+                named.consume(id).unwrap();
+                plain.consume(id).unwrap();
+                steer.follow(id, tokens.bytes(id)).unwrap();
+            }
         }
     }
 }

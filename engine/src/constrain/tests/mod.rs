@@ -4,10 +4,12 @@ mod budgets;
 mod expressions;
 mod hostile;
 mod limits;
+mod many;
 mod masks;
 mod numbers;
 mod real;
 mod refused;
+mod tools;
 mod walks;
 
 use super::vocabulary::Tokens;

@@ -5,7 +5,7 @@ use super::*;
 use crate::gguf::Gguf;
 use crate::tokenizer::{Specials, Tokenizer};
 
-fn fixture() -> Arc<Tokenizer> {
+pub(super) fn fixture() -> Arc<Tokenizer> {
     static TOKENIZER: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/models/llama-hd64-tied.s1.q4_1.gguf");
     TOKENIZER

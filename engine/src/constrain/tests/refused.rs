@@ -22,9 +22,26 @@ fn refused_schemas_name_place_keyword_and_reason() {
         (json!({"pattern": "a{2}{3}"}), "", "pattern", "nothing to repeat"),
         (json!({"pattern": "(a|a)*{1000}"}), "", "pattern", "nothing to repeat"),
         (json!({"patternProperties": {"a(": {}}}), "/patternProperties", "a(", "not closed"),
-        (json!({"uniqueItems": true, "type": "array"}), "", "uniqueItems", "distinct"),
-        (json!({"contains": {"const": 1}, "type": "array"}), "", "contains", "some item"),
-        (json!({"unevaluatedProperties": false}), "", "unevaluatedProperties", "not tracked"),
+        (
+            json!({"properties": {"a": {"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": true, "minItems": 3}}}),
+            "/properties/a",
+            "uniqueItems",
+            "fewer different items",
+        ),
+        (json!({"type": "array", "not": {"uniqueItems": true}}), "", "not", "equal items"),
+        (
+            json!({"items": {"type": "array", "contains": {"const": 1}, "minContains": 20, "minItems": 5000}}),
+            "/items",
+            "contains",
+            "counted",
+        ),
+        (json!({"type": "array", "contains": false}), "", "schema", "no finite value"),
+        (
+            json!({"allOf": [{"properties": {"a": {}}}, {"required": ["a"], "unevaluatedProperties": false}], "type": "object"}),
+            "",
+            "schema",
+            "no finite value",
+        ),
         (json!({"$dynamicRef": "#x"}), "", "$dynamicRef", "dynamic"),
         (json!({"format": "regex"}), "", "format", "regular expressions"),
         (json!({"$ref": "#/$defs/none"}), "", "$ref", "not inside"),
@@ -64,12 +81,6 @@ fn refused_schemas_name_place_keyword_and_reason() {
             "/oneOf",
             "oneOf",
             "multiple of a step",
-        ),
-        (
-            json!({"not": {"type": "array", "items": {"type": "string"}}, "type": "array"}),
-            "",
-            "not",
-            "for all items",
         ),
     ] {
         let (found_at, found_keyword, found_reason) = error(&schema);

@@ -4,7 +4,7 @@ use crate::args::{read_text, GenerateArgs};
 use crate::{interrupt, loading, output};
 use lean_engine::{
     files, Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, SaveOptions,
-    Session, SessionOptions, Type,
+    Session, SessionOptions, ToolChoice, Tools, Type,
 };
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     }
 
     let cancel = interrupt::token();
-    let blocks = blocks(args, prompt);
+    let blocks = blocks(args, prompt)?;
     let resumes = blocks.is_empty() && session.can_resume();
     if !blocks.is_empty() {
         session.append_with(&blocks, &cancel, |_, _| {})?;
@@ -38,6 +38,7 @@ pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     } else {
         let mut request = Request::new(ty);
         request.options = args.sampler.options(session.capacity().saturating_sub(session.tokens().len()));
+        request.options.confidence = args.confidence;
         request.cancel = cancel;
         drive_saving(session.generate(&request)?, stream, save)?
     };
@@ -65,7 +66,28 @@ fn requested_type(args: &GenerateArgs) -> Result<Type> {
     match (&args.ty, &args.schema) {
         (Some(expr), _) => Type::expr(expr),
         (None, Some(path)) => Type::schema(&read_text(path)?),
-        (None, None) => Type::from_source(lean_engine::TypeSource::Text { max_chars: None }),
+        (None, None) => match tools(args)? {
+            Some(tools) => Type::tools(Tools {
+                choice: args.tool.clone().map_or_else(Default::default, choice),
+                ..tools
+            }),
+            None => Type::from_source(lean_engine::TypeSource::Text { max_chars: None }),
+        },
+    }
+}
+
+/// The tools of a file: an array, as a chat template takes it.
+fn tools(args: &GenerateArgs) -> Result<Option<Tools>> {
+    let Some(path) = &args.tools else { return Ok(None) };
+    let tools = serde_json::from_str(&read_text(path)?)
+        .map_err(|e| Error::invalid("--tools", format!("{}: {e}", path.display())))?;
+    Ok(Some(Tools::new(tools)))
+}
+
+fn choice(name: String) -> ToolChoice {
+    match name.as_str() {
+        "required" => ToolChoice::Required,
+        _ => ToolChoice::Tool(name),
     }
 }
 
@@ -104,17 +126,22 @@ fn open(model: &Model, args: &GenerateArgs, checkpoint: Option<&Checkpoint>) -> 
     Ok(session)
 }
 
-fn blocks(args: &GenerateArgs, prompt: Option<String>) -> Vec<Block> {
-    let Some(prompt) = prompt else { return Vec::new() };
-    if !args.chat && args.system.is_none() {
-        return vec![Block::Text(prompt)];
+fn blocks(args: &GenerateArgs, prompt: Option<String>) -> Result<Vec<Block>> {
+    let Some(prompt) = prompt else { return Ok(Vec::new()) };
+    let tools = tools(args)?.map(|t| t.tools);
+    if !args.chat && args.system.is_none() && tools.is_none() {
+        return Ok(vec![Block::Text(prompt)]);
     }
     let mut messages = Vec::new();
     if let Some(system) = &args.system {
         messages.push(("system", system.as_str()));
     }
     messages.push(("user", prompt.as_str()));
-    vec![Block::chat(&messages)]
+    let mut block = Block::chat(&messages);
+    if let Block::Chat(chat) = &mut block {
+        chat.tools = tools;
+    }
+    Ok(vec![block])
 }
 
 /// As [`drive`]; where a checkpoint was asked for, Ctrl-C saves the value so far, to be continued.
@@ -158,12 +185,15 @@ fn show(event: Event, stream: bool) -> Result<()> {
 
 fn print(args: &GenerateArgs, output: &Output, streamed: bool) -> Result<()> {
     if args.json {
-        let line = serde_json::json!({
+        let mut line = serde_json::json!({
             "value": output.value,
             "text": output.text,
             "finish": output.finish,
             "usage": output.usage,
         });
+        if let Some(confidence) = &output.confidence {
+            line["confidence"] = serde_json::json!(confidence);
+        }
         output::line(line)?;
     } else if streamed {
         output::line("")?;
