@@ -141,7 +141,10 @@ impl Emitter {
                 options.extend(self.object(object, todo).map_err(|e| placed(e, &object.at))?);
             }
         }
-        for parts in low.seqs.iter().filter(|parts| parts.iter().all(|p| has_value(p, &self.finite))) {
+        for parts in &low.seqs {
+            if !parts.iter().all(|p| has_value(p, &self.finite)) {
+                continue;
+            }
             let mut symbols = Vec::new();
             for part in parts {
                 symbols.extend(self.low(part, todo)?);

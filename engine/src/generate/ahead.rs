@@ -2,6 +2,7 @@
 
 use super::run::Run;
 use super::Ahead;
+use crate::constrain::Matcher;
 use crate::error::{Error, Result};
 
 /// Masks that take less are computed when they are needed: handing one over costs about as much.
@@ -10,7 +11,8 @@ const WORTH_IT: f64 = 40e-6;
 impl Run {
     /// Has another thread compute the next mask, if the last one took long enough, or is the first.
     pub(super) fn begin_mask(&mut self) {
-        if self.mask_seconds.is_some_and(|s| s < WORTH_IT) {
+        let known = self.matcher.as_ref().is_some_and(Matcher::has_mask);
+        if known || self.mask_seconds.is_some_and(|s| s < WORTH_IT) {
             return;
         }
         match self.matcher.take().map(Ahead::start) {

@@ -23,6 +23,8 @@ use walk::Walk;
 
 /// Values that nest deeper are refused when they are checked.
 const MAX_DEPTH: usize = 127;
+/// Items that an array must have at least, and which all differ: its shortest end is looked for at every step.
+const MAX_UNIQUE: u64 = 500;
 
 /// Shapes of a type, and the automata of its scalars, which grow as they are used.
 pub(super) struct Shortest {
@@ -41,14 +43,13 @@ impl Shortest {
         Ok(Shortest { shapes, scalars: Mutex::new(scalars) })
     }
 
-    /// Whether some array must not have equal items.
-    pub fn has_unique(&self) -> bool {
-        !self.shapes.unique.is_empty()
-    }
-
     /// Refuses arrays that are asked for more different items than there are.
     pub fn check_unique(&self) -> Result<()> {
         for (alt, at) in &self.shapes.unique {
+            if self.shapes.least_items(*alt) > MAX_UNIQUE {
+                let reason = format!("more than {MAX_UNIQUE} items at least cannot be kept apart");
+                return Err(Error::ty(&**at, "uniqueItems", reason));
+            }
             if self.shapes.item_ends(&mut self.scalars(), *alt, 0, &None, 1, 0).is_empty() {
                 return Err(Error::ty(&**at, "uniqueItems", "there are fewer different items than it needs"));
             }

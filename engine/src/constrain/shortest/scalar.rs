@@ -28,6 +28,8 @@ pub(super) struct Scalar {
     /// Bytes left, and the next of them.
     ways: HashMap<StateID, Option<(u64, u8)>>,
     endless: Option<bool>,
+    /// Texts of the whole language, short ones first, and how many were asked for.
+    listed: (usize, Vec<Vec<u8>>),
 }
 
 impl Scalar {
@@ -37,7 +39,7 @@ impl Scalar {
         let expr = builder.mk(ast).map_err(complex)?;
         let regex = builder.to_regex_limited(expr, FUEL).map_err(complex)?;
         let (bytes, ascii) = representatives(&regex);
-        Ok(Scalar { regex, bytes, ascii, ways: HashMap::new(), endless: None })
+        Ok(Scalar { regex, bytes, ascii, ways: HashMap::new(), endless: None, listed: (0, Vec::new()) })
     }
 
     pub fn start(&mut self) -> StateID {
@@ -79,6 +81,17 @@ impl Scalar {
             return Some(first);
         }
         self.texts(state, 1, &|text| !taken(text)).pop()
+    }
+
+    /// `n` texts of the language, or a few more, short ones first; all there are, if fewer.
+    pub fn first(&mut self, n: usize) -> Vec<Vec<u8>> {
+        if self.listed.0 < n {
+            // Twice as many as last time, so that asking for one more each time stays cheap.
+            let more = n.max(2 * self.listed.0);
+            let start = self.start();
+            self.listed = (more, self.texts(start, more, &|_| true));
+        }
+        self.listed.1.iter().take(n).cloned().collect()
     }
 
     /// `n` ends of a text in a state, short ones first, of those that are `wanted`; all there are, if fewer.

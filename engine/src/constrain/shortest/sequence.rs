@@ -142,6 +142,15 @@ impl Shapes {
         }
     }
 
+    /// Items that an array has at least.
+    pub fn least_items(&self, alt: AltId) -> u64 {
+        match &self.alts[alt as usize] {
+            Alt::Array(a) => a.min,
+            // Its states are few anyway.
+            _ => 0,
+        }
+    }
+
     /// Items that may come after `k` others (or in a state) of an array and lead somewhere, and the place after each.
     pub fn next_items(&self, alt: AltId, k: u64) -> Vec<(NodeId, u64)> {
         match &self.alts[alt as usize] {
@@ -187,9 +196,7 @@ impl Shapes {
     pub fn alt_values(&self, s: &mut [Scalar], alt: AltId, n: usize, depth: usize) -> Vec<Vec<u8>> {
         let (open, ends) = match &self.alts[alt as usize] {
             Alt::Scalar(id) => {
-                let scalar = &mut s[*id as usize];
-                let start = scalar.start();
-                return scalar.texts(start, n, &|_| true);
+                return s[*id as usize].first(n);
             }
             Alt::Array(_) | Alt::Counted(_) => (b'[', self.item_ends(s, alt, 0, &None, n, depth)),
             Alt::Object(o) => (o.brackets.0, self.field_ends(s, o, 0, 0, &[], n, depth)),
@@ -209,7 +216,6 @@ impl Shapes {
         depth: usize,
     ) -> Vec<Vec<u8>> {
         let unique = self.is_unique(alt);
-        let before = if unique { keys(taken).len() } else { 0 };
         let mut ends: Vec<Vec<u8>> = Vec::new();
         let mut begun: Vec<(Vec<u8>, u64, Taken)> = vec![(Vec::new(), k, taken.clone())];
         let mut spare = MAX_MORE;
@@ -227,10 +233,10 @@ impl Shapes {
             // Each place gets its share, so that none is crowded out.
             let mut share: HashMap<u64, usize> = HashMap::new();
             for (text, k, taken) in begun {
+                let before = if unique { keys(&taken).len() } else { 0 };
                 for (node, to) in self.next_items(alt, k) {
                     let count = share.entry(to).or_default();
-                    let want = n + if unique { before + next.len().min(n) + 1 } else { 0 };
-                    for value in self.values(s, node, want.max(2), depth + 1) {
+                    for value in self.values(s, node, (n + before).max(2), depth + 1) {
                         if *count > n {
                             break;
                         }

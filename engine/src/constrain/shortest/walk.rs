@@ -73,6 +73,9 @@ pub(super) struct Walk {
     /// Brackets that are open.
     depth: usize,
     quoted: Quoted,
+    /// Brackets around an array of which a way to read it was given up, because it has equal items; a grammar still
+    /// follows that way. [`usize::MAX`] if there is none.
+    given_up: usize,
 }
 
 /// Where a walk can go back to.
@@ -83,6 +86,7 @@ pub(super) struct Mark {
     text: usize,
     depth: usize,
     quoted: Quoted,
+    given_up: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -107,6 +111,10 @@ struct Step<'a> {
     byte: u8,
     /// Where calls begin that begin now: behind the byte that is being read.
     next: usize,
+    /// Whether a way to read an array ended because of equal items.
+    gave_up: bool,
+    /// Whether a part of several began.
+    part: bool,
 }
 
 impl Walk {
@@ -116,7 +124,8 @@ impl Walk {
         let mut step = Step::new(shapes, scalars, &mut calls, &[]);
         step.call(0, None);
         let (frames, done) = (step.frames, step.done);
-        Walk { calls, frames, done, text: Vec::new(), depth: 0, quoted: Quoted::No }
+        let given_up = usize::MAX;
+        Walk { calls, frames, done, text: Vec::new(), depth: 0, quoted: Quoted::No, given_up }
     }
 
     /// Bytes read so far.
@@ -132,6 +141,7 @@ impl Walk {
             text: self.text.len(),
             depth: self.depth,
             quoted: self.quoted,
+            given_up: self.given_up,
         }
     }
 
@@ -142,6 +152,7 @@ impl Walk {
         self.text.truncate(mark.text);
         self.frames = mark.frames;
         (self.done, self.depth, self.quoted) = (mark.done, mark.depth, mark.quoted);
+        self.given_up = mark.given_up;
     }
 
     /// Moves on. `false` if no value goes on so.
@@ -153,9 +164,19 @@ impl Walk {
             for frame in frames {
                 step.frame(frame, byte);
             }
+            let (gave_up, part) = (step.gave_up, step.part);
             (self.frames, self.done) = (step.frames, step.done);
             self.text.push(byte);
             self.nest(byte);
+            if part {
+                // Whatever the text before it had of quotes.
+                self.quoted = Quoted::No;
+            }
+            if gave_up {
+                self.given_up = self.given_up.min(self.depth);
+            } else if self.depth < self.given_up {
+                self.given_up = usize::MAX;
+            }
             if self.frames.len() > MAX_FRAMES || self.frames.is_empty() && !self.done {
                 return false;
             }
@@ -237,15 +258,22 @@ impl Walk {
 
     /// Whether the text stands within an array whose items differ.
     pub fn is_apart(&self, shapes: &Shapes) -> bool {
-        self.frames.iter().any(|f| {
-            self.calls[f.call as usize].apart
-                || shapes.is_unique(f.alt) && matches!(f.place, Place::Items(..))
-        })
+        self.has_given_up()
+            || self.frames.iter().any(|f| {
+                self.calls[f.call as usize].apart
+                    || shapes.is_unique(f.alt) && matches!(f.place, Place::Items(..))
+            })
+    }
+
+    /// Whether a grammar may still follow a way that is closed.
+    fn has_given_up(&self) -> bool {
+        self.given_up != usize::MAX
     }
 
     /// Whether the text stands within a string that can go on without end, whatever is written into it.
     pub fn is_endless(&self, shapes: &Shapes, scalars: &mut [Scalar]) -> bool {
-        self.is_quoted(shapes)
+        !self.has_given_up()
+            && self.is_quoted(shapes)
             && self.frames.iter().all(|f| match &shapes.alts[f.alt as usize] {
                 Alt::Scalar(id) => scalars[*id as usize].endless(),
                 _ => false,
@@ -320,7 +348,7 @@ impl Walk {
         n: usize,
     ) -> Option<Vec<u8>> {
         let call = &self.calls[call as usize];
-        if call.parents.is_empty() {
+        if call.parents.is_empty() || ends.is_empty() {
             return (!ends.is_empty()).then(|| ends.swap_remove(0));
         }
         for parent in &call.parents {
@@ -545,7 +573,20 @@ impl Frame {
 impl<'a> Step<'a> {
     fn new(shapes: &'a Shapes, scalars: &'a mut [Scalar], calls: &'a mut Vec<Call>, text: &'a [u8]) -> Self {
         let (frames, begun, ended) = (Vec::new(), Vec::new(), Vec::new());
-        Step { shapes, scalars, calls, text, frames, begun, ended, done: false, byte: 0, next: 0 }
+        Step {
+            shapes,
+            scalars,
+            calls,
+            text,
+            frames,
+            begun,
+            ended,
+            done: false,
+            byte: 0,
+            next: 0,
+            gave_up: false,
+            part: false,
+        }
     }
 
     /// Begins a value after which `parent` goes on.
@@ -597,6 +638,7 @@ impl<'a> Step<'a> {
         for parent in parents {
             let Frame { call, alt, place } = parent;
             if let (Alt::Seq(parts), Place::Part(i)) = (&self.shapes.alts[*alt as usize], place) {
+                self.part = true;
                 match parts.get(*i) {
                     Some(&next) => {
                         self.call(next, Some(Frame { place: Place::Part(i + 1), ..parent.clone() }))
@@ -607,7 +649,8 @@ impl<'a> Step<'a> {
             }
             let place = match (place, &value) {
                 (Place::Items(_, taken), Some(value)) if self.shapes.is_unique(*alt) && has(taken, value) => {
-                    continue
+                    self.gave_up = true;
+                    continue;
                 }
                 (Place::Items(k, taken), Some(value)) if self.shapes.is_unique(*alt) => {
                     Place::Items(*k, and(taken, value.clone()))
