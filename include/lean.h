@@ -88,6 +88,9 @@
 /// Report the value so far with `LEAN_EVENT_PARTIAL` (streams of JSON types).
 #define LEAN_GENERATE_PARTIALS 2
 
+/// Say how sure the model was of the value (`lean_output_confidence`).
+#define LEAN_GENERATE_CONFIDENCE 4
+
 /// Events of progress through the context.
 #define LEAN_EVENTS_PREFILL 1
 
@@ -834,6 +837,15 @@ lean_status lean_output_json(const struct lean_output *output,
                              size_t *length,
                              struct lean_error **error);
 
+/// How sure the model was, if `LEAN_GENERATE_CONFIDENCE` asked for it, as JSON (otherwise `null`):
+/// `{"logprob": ..., "leaves": [{"path": "/kind", "logprob": ..., "alternatives": [{"value": ..., "probability": ...}]}]}`.
+/// Logarithms are natural; alternatives are given where the type allows at most 64 values. NUL-terminated; `length` may
+/// be NULL. Borrowed until the output is freed.
+lean_status lean_output_confidence(const struct lean_output *output,
+                                   const char **json,
+                                   size_t *length,
+                                   struct lean_error **error);
+
 /// Why it ended: `LEAN_FINISH_*`.
 lean_status lean_output_finish(const struct lean_output *output, int32_t *finish, struct lean_error **error);
 
@@ -1098,7 +1110,9 @@ lean_status lean_type_choice(const char *const *choices,
                              struct lean_error **error);
 
 /// A type as it travels between programs: `{"expr": ...}`, `{"schema": ...}`, `{"text": {"max_chars": 9}}`,
-/// `{"regex": "..."}` or `{"choice": ["...", ...]}`. Free `type` with `lean_type_free`.
+/// `{"regex": "..."}`, `{"choice": ["...", ...]}`, or
+/// `{"tools": {"tools": [...], "choice": "auto"}}`, whose value is `{"text": "...", "calls": [{"name", "arguments"}]}`:
+/// text, or calls of tools in the model's own syntax (`choice` may also be `"required"` or `{"tool": "name"}`). Free `type` with `lean_type_free`.
 lean_status lean_type_json(const char *json,
                            size_t length,
                            struct lean_type **type,
