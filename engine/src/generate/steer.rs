@@ -20,9 +20,9 @@ impl Run {
     }
 
     /// Refuses a budget that cannot hold the value.
-    pub(super) fn check_budget(&self) -> Result<()> {
-        let (Some(steer), Some(matcher)) = (&self.steer, &self.matcher) else { return Ok(()) };
+    pub(super) fn check_budget(&mut self) -> Result<()> {
         let remaining = self.remaining();
+        let (Some(steer), Some(matcher)) = (&mut self.steer, &self.matcher) else { return Ok(()) };
         let needed = steer.needed(matcher, remaining)?;
         let (total, spent) = (self.seq.tokens.len(), self.seq.tokens.len() - self.start);
         match self.request.options.max_tokens {

@@ -123,6 +123,10 @@ pub(crate) struct Steer {
     walk: Walk,
     /// The rest of a completion in tokens, if one had to be looked for and nothing else was chosen since.
     plan: Vec<u32>,
+    /// The rest of the completion for which the last token was taken, and that for which a token may be: where items
+    /// must differ, another search may find a longer one.
+    way: Option<Vec<u8>>,
+    next: Option<(u32, Vec<u8>)>,
 }
 
 impl Steer {
@@ -133,7 +137,7 @@ impl Steer {
     pub fn new(ty: &Type) -> Result<Self> {
         let shortest = ty.shortest()?;
         let walk = Walk::new(&shortest.shapes, &mut shortest.scalars());
-        Ok(Steer { ty: ty.clone(), walk, plan: Vec::new() })
+        Ok(Steer { ty: ty.clone(), walk, plan: Vec::new(), way: None, next: None })
     }
 
     /// Follows a token that is part of the value.
@@ -143,6 +147,10 @@ impl Steer {
         } else {
             self.plan.clear();
         }
+        self.way = match self.next.take() {
+            Some((next, way)) if next == id => Some(way),
+            _ => self.way.take().and_then(|way| way.strip_prefix(bytes).map(<[u8]>::to_vec)),
+        };
         let shortest = self.ty.shortest()?;
         self.walk.advance(&shortest.shapes, &mut shortest.scalars(), bytes);
         Ok(())
@@ -152,12 +160,11 @@ impl Steer {
     ///
     /// # Errors
     /// [`crate::Error::Internal`] if there is none.
-    pub fn needed(&self, matcher: &Matcher, bound: usize) -> Result<usize> {
-        match self.completion()? {
-            Some((rest, _)) if rest.len() <= bound => Ok(rest.len()),
-            Some((rest, _)) => Ok(matcher.path(&rest)?.len()),
-            None => Err(no_way()),
-        }
+    pub fn needed(&mut self, matcher: &Matcher, bound: usize) -> Result<usize> {
+        let (rest, _) = self.completion()?.ok_or_else(no_way)?;
+        let needed = if rest.len() <= bound { rest.len() } else { matcher.path(&rest)?.len() };
+        self.way = Some(rest);
+        Ok(needed)
     }
 
     /// Whether the value can still be completed in `left` more tokens after this one. If not, the token must
@@ -167,13 +174,22 @@ impl Steer {
         let shortest = ty.shortest()?;
         let mark = self.walk.mark();
         let goes_on = self.walk.advance(&shortest.shapes, &mut shortest.scalars(), bytes);
+        let way = self.way.take();
         let rest = if goes_on { self.completion()? } else { None };
         self.walk.back(mark);
+        let same_way = way.as_deref().and_then(|way| way.strip_prefix(bytes)).map(<[u8]>::to_vec);
+        self.way = way;
+        // The token may be the next one of the way that is known.
+        let rest = match (same_way, rest) {
+            (Some(way), Some((rest, depth))) if way.len() < rest.len() => Some((way, depth)),
+            (_, rest) => rest,
+        };
         let Some((rest, depth)) = rest else { return Ok(false) };
         if depth > MAX_DEPTH && !ty.is_text() {
             return Ok(false);
         }
         if rest.len() <= left {
+            self.next = Some((id, rest));
             return Ok(true);
         }
         let mut ahead = matcher.clone();
@@ -182,6 +198,7 @@ impl Steer {
         let fits = path.len() <= left;
         if fits {
             self.plan = [&[id], path.as_slice()].concat();
+            self.next = Some((id, rest));
         }
         Ok(fits)
     }
@@ -212,8 +229,13 @@ impl Steer {
 
     fn completion(&self) -> Result<Option<(Vec<u8>, usize)>> {
         let shortest = self.ty.shortest()?;
-        let completion = self.walk.completion(&shortest.shapes, &mut shortest.scalars());
-        Ok(completion)
+        let found = self.walk.completion(&shortest.shapes, &mut shortest.scalars());
+        Ok(match (&self.way, found) {
+            (Some(way), found) if found.as_ref().is_none_or(|(rest, _)| way.len() < rest.len()) => {
+                Some((way.clone(), self.walk.deepest(way)))
+            }
+            (_, found) => found,
+        })
     }
 }
 

@@ -219,7 +219,7 @@ impl Walk {
     }
 
     /// How deep values nest while a text follows.
-    fn deepest(&self, out: &[u8]) -> usize {
+    pub fn deepest(&self, out: &[u8]) -> usize {
         let mut end = Walk { calls: Vec::new(), frames: Vec::new(), text: Vec::new(), ..*self };
         let mut deepest = self.depth;
         for &byte in out {
@@ -370,6 +370,7 @@ impl Walk {
                 };
                 longer.extend(more.into_iter().take(n).map(|more| [end.as_slice(), &more].concat()));
             }
+            longer.sort_by_key(Vec::len);
             if let Some(out) = self.outwards(shapes, s, parent.call, longer, n) {
                 return Some(out);
             }
