@@ -5,8 +5,10 @@ use super::exclude;
 use super::node::*;
 use super::pattern::{self, Pattern};
 use super::read::Graph;
+use super::spelled::spelled;
 use crate::error::{Error, Result};
 use llguidance::derivre::{JsonQuoteOptions, RegexAst, RegexBuilder};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rules for unnamed keys that may overlap.
@@ -106,8 +108,14 @@ impl Field {
 
 /// Lowers every definition.
 pub(super) fn lower(graph: &Graph, words: &'static str) -> Result<Vec<Low>> {
-    let mut lowering =
-        Lowering { defs: &graph.defs, steps: graph.steps, depth: 0, at: Arc::default(), words };
+    let mut lowering = Lowering {
+        defs: &graph.defs,
+        steps: graph.steps,
+        depth: 0,
+        at: Arc::default(),
+        words,
+        empty: HashMap::new(),
+    };
     graph.defs.iter().map(|node| lowering.node(node)).collect()
 }
 
@@ -141,6 +149,8 @@ struct Lowering<'a> {
     at: Arc<str>,
     /// How `null`, `true` and `false` are written.
     words: &'static str,
+    /// Whether languages that were looked at have no string.
+    empty: HashMap<String, Option<bool>>,
 }
 
 impl Resolve for Lowering<'_> {
@@ -332,8 +342,12 @@ impl Lowering<'_> {
     }
 
     /// The language itself, unless it has no string.
-    fn non_empty(&self, ast: RegexAst, what: &str) -> Result<Option<RegexAst>> {
-        match pattern::is_empty(&ast) {
+    fn non_empty(&mut self, ast: RegexAst, what: &str) -> Result<Option<RegexAst>> {
+        let empty = match spelled(&ast) {
+            Some(text) => *self.empty.entry(text).or_insert_with(|| pattern::is_empty(&ast)),
+            None => pattern::is_empty(&ast),
+        };
+        match empty {
             Some(true) => Ok(None),
             Some(false) => Ok(Some(ast)),
             None => Err(Error::ty(

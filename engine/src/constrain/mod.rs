@@ -34,6 +34,7 @@ mod read_kinds;
 mod rules;
 mod shortest;
 mod size;
+mod spelled;
 mod strict;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,8 @@ pub(super) struct Rules {
     /// Terminals by lexeme.
     terminals: HashMap<usize, Sym>,
     literals: HashMap<String, Sym>,
+    /// Lexemes by their expressions.
+    lexemes: HashMap<String, Sym>,
     exactly: HashMap<(usize, u64), Sym>,
     at_most: HashMap<(usize, u64), Sym>,
     start: Sym,
@@ -55,6 +57,7 @@ impl Rules {
             class,
             terminals: HashMap::new(),
             literals: HashMap::new(),
+            lexemes: HashMap::new(),
             exactly: HashMap::new(),
             at_most: HashMap::new(),
             start,
@@ -83,6 +86,16 @@ impl Rules {
 
     /// A terminal: the longest match of a regular expression. A nullable one becomes optional.
     pub fn lexeme(&mut self, ast: RegexAst) -> Result<Sym> {
+        let Some(text) = super::spelled::spelled(&ast) else { return self.new_lexeme(ast) };
+        if let Some(&sym) = self.lexemes.get(&text) {
+            return Ok(sym);
+        }
+        let sym = self.new_lexeme(ast)?;
+        self.lexemes.insert(text, sym);
+        Ok(sym)
+    }
+
+    fn new_lexeme(&mut self, ast: RegexAst) -> Result<Sym> {
         let literal_bytes = super::size::literal_bytes(&ast);
         let index =
             self.lexer.add_greedy_lexeme(String::new(), ast, false, None, usize::MAX).map_err(foreign)?;
