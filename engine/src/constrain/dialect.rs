@@ -177,6 +177,11 @@ pub(super) fn base_of(root: &Value, at: &str, dialect: Dialect) -> String {
     }
 }
 
+/// Whether a schema takes `null` beside its type, as OpenAPI says it.
+pub(super) fn is_nullable(map: &Map<String, Value>) -> bool {
+    map.get("nullable") == Some(&Value::Bool(true)) && map.contains_key("type")
+}
+
 /// Keywords that say what kinds of values there are, and how they are bounded.
 pub(super) fn constrains_kind(keyword: &str) -> bool {
     keyword == "type" || kind_of(keyword).is_some()
@@ -214,6 +219,7 @@ pub(super) fn is_annotation(keyword: &str) -> bool {
             | "readOnly"
             | "writeOnly"
             | "deprecated"
+            | "nullable"
             | "contentMediaType"
             | "contentEncoding"
             | "contentSchema"

@@ -1,6 +1,7 @@
 //! Patterns as the independent validator takes them: it knows ECMA-262 with the `u` flag only, and not all of that.
-//! What the other notation allows beyond is written in another way that means the same.
+//! What the other notation allows beyond is written in another way that means the same, and OpenAPI's `nullable` as a type.
 
+use super::dialect;
 use serde_json::Value;
 
 /// Keywords whose values are maps of schemas.
@@ -14,6 +15,15 @@ pub(super) fn rewrite(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(rewrite),
         Value::Object(map) => {
+            if dialect::is_nullable(map) {
+                let kinds = match map.get("type") {
+                    Some(Value::Array(kinds)) => kinds.clone(),
+                    one => one.cloned().into_iter().collect(),
+                };
+                let null = Value::String("null".into());
+                let kinds = kinds.into_iter().filter(|k| *k != null).chain([null.clone()]);
+                map.insert("type".into(), Value::Array(kinds.collect()));
+            }
             for (keyword, value) in map.iter_mut() {
                 match (keyword.as_str(), value) {
                     ("pattern", Value::String(source)) => *source = pattern(source),

@@ -222,6 +222,9 @@ fn types<'a>(map: &'a Keywords, place: &Place) -> Result<Option<Vec<&'a str>>> {
             None => return bad(place, "type", &format!("among {}, or an array of these", KINDS.join(", "))),
         }
     }
+    if dialect::is_nullable(map) && !types.contains(&"null") {
+        types.push("null");
+    }
     Ok(Some(types))
 }
 

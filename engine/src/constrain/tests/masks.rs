@@ -56,6 +56,7 @@ fn masks_of_finite_schemas_are_exact() {
         ),
         (json!({"type": "integer", "minimum": 8, "maximum": 12}), &["8", "9", "10", "11", "12"]),
         (json!({"type": "boolean"}), &["true", "false"]),
+        (json!({"type": ["boolean"], "nullable": true}), &["true", "false", "null"]),
         (
             json!({"type": "object", "properties": {"name": {"const": "a"}, "id": {"enum": [1, 12]}}, "required": ["id"]}),
             &[r#"{"name":"a","id":1}"#, r#"{"name":"a","id":12}"#, r#"{"id":1}"#, r#"{"id":12}"#],

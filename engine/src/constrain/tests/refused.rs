@@ -93,7 +93,7 @@ fn refused_schemas_name_place_keyword_and_reason() {
 fn unknown_keywords_and_formats_are_warnings() {
     let schema = json!({
         "title": "t", "x-order": 1, "type": "object",
-        "properties": {"a": {"type": "string", "format": "color", "nullable": true}},
+        "properties": {"a": {"type": "string", "format": "color", "x-nullable": true}},
     });
     let ty = Type::schema_value(schema).unwrap();
     assert_eq!(
@@ -101,7 +101,7 @@ fn unknown_keywords_and_formats_are_warnings() {
         [
             "#: unknown keyword \"x-order\"",
             "/properties/a: unknown format \"color\"",
-            "/properties/a: unknown keyword \"nullable\""
+            "/properties/a: unknown keyword \"x-nullable\""
         ],
     );
     assert!(Type::schema_value(json!({"title": "t", "description": "d", "default": 1}))
