@@ -132,6 +132,20 @@ fn small_models_on_portable_code() {
     small_models(true);
 }
 
+#[test]
+fn every_weight_type_is_in_a_fixture() {
+    let mut missing = lean_engine::quant::DType::ALL.to_vec();
+    for entry in std::fs::read_dir(repository().join("tests/fixtures/models")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "gguf") && path.with_extension("json").exists() {
+            let gguf = Gguf::open(&path, false).unwrap();
+            let matrices = gguf.tensors.values().filter(|t| t.dims.len() > 1);
+            matrices.for_each(|t| missing.retain(|&dtype| Some(dtype) != t.dtype));
+        }
+    }
+    assert_eq!(missing, [], "no model with such weights was compared");
+}
+
 /// `LEAN_VERIFY_FIXTURE=MODEL.gguf:FIXTURE.json`, for files too large to be fetched.
 #[test]
 fn a_given_model() {

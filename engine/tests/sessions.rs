@@ -48,6 +48,24 @@ fn logits_do_not_depend_on_chunks_threads_or_reuse() {
 }
 
 #[test]
+fn the_memory_estimate_is_what_a_session_takes() {
+    for name in [LLAMA, LFM2] {
+        let model = load_with(name, LoadOptions { prefix_cache: Some(0), ..Default::default() });
+        let info = model.info();
+        let logits = info.vocab_size as u64 * 4;
+        assert_eq!(info.max_memory_bytes, info.memory_bytes(info.context_length), "{name}");
+        assert_eq!(info.memory_bytes(0), info.weight_bytes + logits, "{name}");
+        for tokens in [1, 31, 32, 33, 150] {
+            let mut s = session(&model);
+            s.forward(&ids(tokens)).unwrap();
+            let memory = model.memory();
+            let taken = memory.weight_bytes + memory.state_bytes + logits;
+            assert_eq!(info.memory_bytes(tokens), taken, "{name}: {tokens} tokens");
+        }
+    }
+}
+
+#[test]
 fn truncating_and_forking_leave_the_rest_exact() {
     for name in [LLAMA, LFM2] {
         let model = load(name);

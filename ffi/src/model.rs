@@ -79,8 +79,8 @@ pub unsafe extern "C" fn lean_model_load_bytes(
 }
 
 /// What a GGUF file asks for, without loading it: a JSON object with architecture, name, parameters,
-/// file_bytes, weight_bytes, state_bytes_per_token, context_length, vocab_size, layers. Free `json` with
-/// `lean_bytes_free`.
+/// file_bytes, weight_bytes, state_bytes_per_token, context_length (also a session's default), vocab_size, layers,
+/// max_memory_bytes (an estimate for a session of context_length tokens). Free `json` with `lean_bytes_free`.
 #[no_mangle]
 pub unsafe extern "C" fn lean_model_plan(
     path: *const c_char,
@@ -112,6 +112,22 @@ pub unsafe extern "C" fn lean_model_info(
     })
 }
 
+/// Estimate of the memory that the model takes with one session of `context` tokens: weights, state in whole
+/// pages, and a row of logits. What is kept of earlier contexts comes on top (`lean_model_set_prefix_cache`).
+#[no_mangle]
+pub unsafe extern "C" fn lean_model_memory_bytes(
+    model: *const lean_model,
+    context: usize,
+    bytes: *mut u64,
+    error: *mut *mut lean_error,
+) -> lean_status {
+    guarded!(error, [model], {
+        let (model, bytes) = (handle::get(model)?, Out::new("bytes", bytes)?);
+        bytes.set(model.model.info().memory_bytes(context));
+        Ok(())
+    })
+}
+
 /// Hands out a borrowed text.
 ///
 /// # Safety
@@ -127,7 +143,7 @@ pub(crate) unsafe fn text_out(text: &Text, data: *mut *const c_char, length: *mu
 }
 
 /// Ids of a context as they would start a session. Writes at most `capacity` of them to `ids` (NULL with
-/// capacity 0) and their number to `count`, which may be more.
+/// capacity 0, which counts them) and their number to `count`, which may be more.
 #[no_mangle]
 pub unsafe extern "C" fn lean_model_tokenize(
     model: *const lean_model,

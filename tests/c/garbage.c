@@ -82,6 +82,10 @@ static void models(const char *path) {
 
   REFUSED(lean_model_info(NULL, &no_text, NULL, &e));
   REFUSED(lean_model_info(model, NULL, NULL, &e));
+  uint64_t bytes = 77;
+  REFUSED(lean_model_memory_bytes(NULL, 1, &bytes, &e));
+  REFUSED(lean_model_memory_bytes(model, 1, NULL, &e));
+  CHECK(bytes == 77);
   REFUSED(lean_model_tokenize(NULL, context, NULL, 0, &count, &e));
   REFUSED(lean_model_tokenize(model, NULL, NULL, 0, &count, &e));
   REFUSED(lean_model_tokenize(model, context, NULL, 3, &count, &e));

@@ -15,6 +15,13 @@ static void test_model(const char *path) {
   OK(lean_model_info(model, &info, &length, &e));
   CHECK(length == strlen(info) && strstr(info, "\"backend\":\"cpu\"") != NULL);
 
+  /* State is allocated by pages of 32 tokens. */
+  uint64_t one = 0, page = 0, more = 0;
+  OK(lean_model_memory_bytes(model, 1, &one, &e));
+  OK(lean_model_memory_bytes(model, 32, &page, &e));
+  OK(lean_model_memory_bytes(model, 33, &more, &e));
+  CHECK(one == page && page < more && strstr(info, "\"max_memory_bytes\":") != NULL);
+
   /* Ids and text are each other's inverse. */
   lean_context *context = text_context("hello there");
   uint32_t ids[64];

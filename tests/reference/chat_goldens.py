@@ -4,80 +4,32 @@
     pip install transformers==5.24.0 tokenizers==0.23.3 jinja2==3.1.6
     tests/reference/chat_goldens.py
 
-The templates use what those of each model family use; SmolLM2's and the Qwen ones are the published ones
-(Apache-2.0), the others are written here in the families' manner.
+The templates are the published ones, which lie beside the goldens (`published/*.jinja`; README.md there says whence), and a few
+more in the families' manner. Templates that ask for the date get NOW; who compares puts the current date in its place.
 """
 
 import json
 import pathlib
+from datetime import datetime
 
 from jinja2.exceptions import TemplateError
+from transformers.utils import chat_template_utils
 from transformers.utils.chat_template_utils import render_jinja_template
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "chat" / "goldens.json"
+PUBLISHED = OUT.parent / "published"
+NOW = "26 Jul 2031"  # as Llama 3.2's template writes it
 
-SMOLLM2 = """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
-You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
-' }}{% endif %}{{'<|im_start|>' + message['role'] + '
-' + message['content'] + '<|im_end|>' + '
-'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
-' }}{% endif %}"""
 
-QWEN25 = r"""{%- if tools %}
-    {{- '<|im_start|>system\n' }}
-    {%- if messages[0]['role'] == 'system' %}
-        {{- messages[0]['content'] }}
-    {%- else %}
-        {{- 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.' }}
-    {%- endif %}
-    {{- "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>" }}
-    {%- for tool in tools %}
-        {{- "\n" }}
-        {{- tool | tojson }}
-    {%- endfor %}
-    {{- "\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n" }}
-{%- else %}
-    {%- if messages[0]['role'] == 'system' %}
-        {{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
-    {%- else %}
-        {{- '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n' }}
-    {%- endif %}
-{%- endif %}
-{%- for message in messages %}
-    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
-        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
-    {%- elif message.role == "assistant" %}
-        {{- '<|im_start|>' + message.role }}
-        {%- if message.content %}
-            {{- '\n' + message.content }}
-        {%- endif %}
-        {%- for tool_call in message.tool_calls %}
-            {%- if tool_call.function is defined %}
-                {%- set tool_call = tool_call.function %}
-            {%- endif %}
-            {{- '\n<tool_call>\n{"name": "' }}
-            {{- tool_call.name }}
-            {{- '", "arguments": ' }}
-            {{- tool_call.arguments | tojson }}
-            {{- '}\n</tool_call>' }}
-        {%- endfor %}
-        {{- '<|im_end|>\n' }}
-    {%- elif message.role == "tool" %}
-        {%- if (loop.index0 == 0) or (messages[loop.index0 - 1].role != "tool") %}
-            {{- '<|im_start|>user' }}
-        {%- endif %}
-        {{- '\n<tool_response>\n' }}
-        {{- message.content }}
-        {{- '\n</tool_response>' }}
-        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}
-            {{- '<|im_end|>\n' }}
-        {%- endif %}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\n' }}
-{%- endif %}
-"""
+class Clock(datetime):
+    """What `strftime_now` reads."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.strptime(NOW, "%d %b %Y")
+
+
+chat_template_utils.datetime = Clock
 
 QWEN3 = r"""{%- if tools %}
     {{- '<|im_start|>system\n' }}
@@ -301,56 +253,7 @@ LFM2 = r"""{{- bos_token -}}
 {%- endif -%}
 """
 
-GEMMA = r"""{{ bos_token }}
-{%- if messages[0]['role'] == 'system' -%}
-    {%- if messages[0]['content'] is string -%}
-        {%- set first_user_prefix = messages[0]['content'] + '
-
-' -%}
-    {%- else -%}
-        {%- set first_user_prefix = messages[0]['content'][0]['text'] + '
-
-' -%}
-    {%- endif -%}
-    {%- set loop_messages = messages[1:] -%}
-{%- else -%}
-    {%- set first_user_prefix = "" -%}
-    {%- set loop_messages = messages -%}
-{%- endif -%}
-{%- for message in loop_messages -%}
-    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
-        {{ raise_exception("Conversation roles must alternate user/assistant/user/assistant/...") }}
-    {%- endif -%}
-    {%- if (message['role'] == 'assistant') -%}
-        {%- set role = "model" -%}
-    {%- else -%}
-        {%- set role = message['role'] -%}
-    {%- endif -%}
-    {{ '<start_of_turn>' + role + '
-' + (first_user_prefix if loop.first else "") }}
-    {%- if message['content'] is string -%}
-        {{ message['content'] | trim }}
-    {%- elif message['content'] is iterable -%}
-        {%- for item in message['content'] -%}
-            {%- if item['type'] == 'image' -%}
-                {{ '<start_of_image>' }}
-            {%- elif item['type'] == 'text' -%}
-                {{ item['text'] | trim }}
-            {%- endif -%}
-        {%- endfor -%}
-    {%- else -%}
-        {{ raise_exception("Invalid content type") }}
-    {%- endif -%}
-    {{ '<end_of_turn>
-' }}
-{%- endfor -%}
-{%- if add_generation_prompt -%}
-    {{'<start_of_turn>model
-'}}
-{%- endif -%}
-"""
-
-TEMPLATES = {"smollm2": SMOLLM2, "qwen2.5": QWEN25, "qwen3": QWEN3, "llama": LLAMA, "lfm2": LFM2, "gemma": GEMMA}
+TEMPLATES = {"qwen3-later": QWEN3, "llama-manner": LLAMA, "lfm2-manner": LFM2}
 
 U = lambda content: {"role": "user", "content": content}
 A = lambda content, **more: {"role": "assistant", "content": content, **more}
@@ -400,6 +303,15 @@ CONVERSATIONS = {
     "many_turns": ([m for i in range(12) for m in (U(f" question {i}\n"), A(f"\nanswer {i} "))] + [U("last")], {}),
     "thinking_off_with_tools": ([S("s"), U("q")], {"tools": TOOLS, "variables": {"enable_thinking": False, "date_string": "1 Jan 2025"}}),
     "think_tags_in_user_text": ([U("<think>x</think> <tool_response>y</tool_response>"), A("a"), U("<tool_response>z</tool_response>")], {}),
+    "builtin_tools": ([S("s"), U("q"), A("", tool_calls=[call("brave_search", {"query": "x"})]), {"role": "ipython", "content": {"output": "é"}}],
+                      {"tools": TOOLS[:1], "variables": {"builtin_tools": ["brave_search", "code_interpreter"]}}),
+    "builtin_call_of_two": ([U("q"), A("", tool_calls=[call("wolfram_alpha", {"query": "1 + \"1\"", "n": 2})])],
+                            {"variables": {"builtin_tools": ["wolfram_alpha"]}}),
+    "thinking_field": ([U("q"), A("a", thinking="hm"), U("more"), A("b", thinking="so")], {"add_generation_prompt": False}),
+    "past_thinking_kept": ([U("q"), A("<think>hm</think> a"), U("more"), A("<think>so</think> b")],
+                           {"add_generation_prompt": False, "variables": {"keep_past_thinking": True, "preserve_thinking": True}}),
+    "tools_in_system": ([S("s"), U("q")], {"tools": TOOLS, "variables": {"tools_in_user_message": False}}),
+    "tools_without_user": ([S("s"), A("a")], {"tools": TOOLS}),
     "unknown_role": ([U("a"), {"role": "narrator", "content": "b"}], {}),
 }
 
@@ -505,11 +417,11 @@ def case(template, messages, source, **more):
 
 
 if __name__ == "__main__":
-    sources = dict(TEMPLATES)
-    cases = []
-    for name in TEMPLATES:
+    sources, cases = dict(TEMPLATES), []
+    published = {file.stem: file.read_text() for file in sorted(PUBLISHED.glob("*.jinja"))}
+    for name, source in {**published, **TEMPLATES}.items():
         for what, (messages, more) in CONVERSATIONS.items():
-            cases.append({"name": f"{name}/{what}", **case(name, messages, sources[name], **more)})
+            cases.append({"name": f"{name}/{what}", **case(name, messages, source, **more)})
     for i, line in enumerate(EXPRESSIONS):
         sources[f"e{i}"] = HEAD + line
         cases.append({"name": line, **case(f"e{i}", MESSAGES, HEAD + line, variables={"extra": {"k": [1.0]}})})
@@ -517,5 +429,5 @@ if __name__ == "__main__":
         sources[f"l{i}"] = text
         cases.append({"name": text, **case(f"l{i}", MESSAGES, text)})
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({"templates": sources, "cases": cases}, indent=1, ensure_ascii=True) + "\n")
+    OUT.write_text(json.dumps({"now": NOW, "templates": sources, "cases": cases}, indent=1, ensure_ascii=True) + "\n")
     print(len(cases), "cases;", sum("error" in c for c in cases), "errors")

@@ -10,12 +10,13 @@ The tokenizer is copied from a model of that folder, except SentencePiece's, whi
 
 import math
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from gguf import GGMLQuantizationType as T
 from gguf import GGUFReader, GGUFWriter
-from gguf.quants import quantize
+from gguf.quants import dequantize, quantize
 from hard_texts import texts
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
@@ -38,12 +39,44 @@ MODELS = {
     "llama-hd80-untied.s2.q4_0": ("llama", T.Q4_0, 2, 2, 160, 320, 2, 2, 80, False, {}),
     "llama-hd96-tied.s2.q5_0": ("llama", T.Q5_0, 2, 2, 192, 256, 4, 1, 96, True, {}),
     # One local layer of five and one global layer, as published models begin; the window is shorter than the prompts.
+    # Q5_K, which the gguf package reads and does not write.
+    "qwen3-hd64-tied.s2.q5_k": ("qwen3", T.Q5_K, 2, 2, 256, 256, 8, 1, 64, True, {}),
+    # Weights that no block format rounds.
+    "llama-hd64-untied.s2.f16": ("llama", T.F16, 2, 2, 96, 128, 2, 1, 64, False, {}),
+    "qwen2-hd64-tied.s2.f32": ("qwen2", T.F32, 2, 2, 64, 128, 2, 2, 64, True, {}),
     "gemma3-hd256-tied.s2.q4_0": ("gemma3", T.Q4_0, 2, 6, 128, 256, 2, 1, 256, True, {"window": 16}),
     # Its own pattern and local base, and the linear scaling that the 4B model has.
     "gemma3-hd64-tied.s2.bf16": ("gemma3", T.BF16, 2, 4, 96, 128, 3, 1, 64, True, {"window": 33, "pattern": 2, "scaling": 8.0}),
 }
 DONORS = {"llama": "llama-hd64-tied.s1.q4_1", "qwen2": "qwen2-hd64-tied.s1.q4_k_m", "qwen3": "qwen2-hd64-tied.s1.q4_k_m"}
 THETA = {"llama": 1e5, "qwen2": 1e6, "qwen3": 1e6, "gemma3": 1e6}
+
+
+def q5_k(values):
+    """Blocks of 256: for 32 values each a 6-bit scale and minimum and 5 bits a value; plain rounding."""
+    groups = values.astype(np.float32).reshape(-1, 8, 32)
+    low = np.minimum(groups.min(axis=2), 0.0)
+    scale, low = (groups.max(axis=2) - low) / 31, -low
+    d, dmin = ((x.max(axis=1, keepdims=True) / 63).astype(np.float16) for x in (scale, low))
+    s, m = (np.rint(x / y.astype(np.float32)).astype(np.uint8).clip(0, 63) for x, y in ((scale, d), (low, dmin)))
+    step = np.maximum(d.astype(np.float32) * s, 1e-30)[..., None]
+    q = np.rint((groups + (dmin.astype(np.float32) * m)[..., None]) / step).clip(0, 31).astype(np.uint8)
+    packed = np.empty((len(groups), 12), np.uint8)
+    packed[:, :4], packed[:, 4:8] = s[:, :4] | (s[:, 4:] >> 4 << 6), m[:, :4] | (m[:, 4:] >> 4 << 6)
+    packed[:, 8:] = s[:, 4:] & 15 | (m[:, 4:] & 15) << 4
+    high = np.bitwise_or.reduce((q >> 4) << np.arange(8, dtype=np.uint8)[:, None], axis=1)
+    low_bits = (q[:, 0::2] & 15 | (q[:, 1::2] & 15) << 4).reshape(-1, 128)
+    blocks = np.concatenate([d.view(np.uint8), dmin.view(np.uint8), packed, high, low_bits], axis=1)
+    return blocks.reshape(*values.shape[:-1], -1)
+
+
+def encode(values, dtype):
+    if dtype != T.Q5_K:
+        return quantize(values, dtype)
+    blocks = q5_k(values)
+    error = np.linalg.norm(dequantize(blocks, dtype) - values) / np.linalg.norm(values)
+    assert error < 0.05, f"Q5_K is off by {error}"
+    return blocks
 
 
 class Model:
@@ -61,7 +94,7 @@ class Model:
     def matrix(self, name, rows, cols, std=None):
         # Values larger than 1 / sqrt(cols) make the next token depend on more than the last one.
         values = self.rng.standard_normal((rows, cols), dtype=np.float32) * np.float32(std or 1.6 / math.sqrt(cols))
-        self.out.add_tensor(name, quantize(values, self.dtype), raw_dtype=self.dtype)
+        self.out.add_tensor(name, encode(values, self.dtype), raw_dtype=self.dtype)
 
     def vector(self, name, n, mean, spread):
         self.out.add_tensor(name, (mean + spread * self.rng.standard_normal(n)).astype(np.float32))
@@ -140,8 +173,13 @@ def pieces():
         pre_tokenizers.Split(Regex(r"\n+|▁{2,}|[0-9]"), "isolated"), pre_tokenizers.Split(Regex("▁[^▁]*"), "isolated"),
     ])
     fixed = len(control) + len(user) + 256 + len(user)
-    trainer = trainers.BpeTrainer(vocab_size=VOCAB - fixed, show_progress=False, limit_alphabet=250)
-    trained.train_from_iterator((t for t in texts() if "<|" not in t), trainer)
+    corpus = [t for t in texts() if "<|" not in t]
+    # The most frequent characters, chosen here: the trainer breaks ties differently each time.
+    counts = Counter(c for t in corpus for c in trained.normalizer.normalize_str(t))
+    alphabet = sorted(counts, key=lambda c: (-counts[c], c))[:250]
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB - fixed, show_progress=False, initial_alphabet=alphabet, limit_alphabet=len(alphabet))
+    trained.train_from_iterator(corpus, trainer)
     learned = sorted(trained.get_vocab(), key=trained.get_vocab().get)
     learned = [t for t in learned if t not in user and t.strip("▁") != ""]
     # Characters come last in Gemma's, with the lowest scores; merges score by their order.

@@ -129,7 +129,6 @@ def gemma():
     """As transformers makes a Gemma tokenizer of a SentencePiece model: merges in the order of the pieces' scores."""
     from make_models import BYTE, CONTROL, NORMAL, USER_DEFINED, pieces
 
-    # Once: training breaks ties differently each time.
     found = pieces()
     spelled = [(t.replace(" ", "▁") if t.strip(" ") == "" else t, s, k) for t, s, k in found]
     vocab = {t: i for i, (t, _, _) in enumerate(spelled)}

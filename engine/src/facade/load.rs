@@ -96,6 +96,15 @@ pub struct ModelPlan {
     pub vocab_size: usize,
     /// Number of layers.
     pub layers: usize,
+    /// [`ModelPlan::memory_bytes`] of the whole context.
+    pub max_memory_bytes: u64,
+}
+
+/// Memory of a model and one session of `tokens` tokens.
+pub(super) fn memory_bytes(weights: u64, state_per_token: u64, vocab: usize, tokens: usize) -> u64 {
+    let page = crate::backend::PAGE_TOKENS as u64;
+    let state = (tokens as u64).div_ceil(page).saturating_mul(page).saturating_mul(state_per_token);
+    weights.saturating_add(state).saturating_add(vocab as u64 * 4)
 }
 
 impl ModelPlan {
@@ -104,27 +113,32 @@ impl ModelPlan {
         Ok(Self::of(gguf, &crate::model::plan(gguf)?))
     }
 
-    /// Estimate of the memory that one session with `context` tokens takes on the CPU: the weights, its state in whole
-    /// pages, and a row of logits. Scratch space of a pass comes on top, a few MB for models of up to 3 B parameters.
+    /// Estimate of the memory that the model takes on the CPU with one session of `context` tokens: its weights, the
+    /// session's state in whole pages, and a row of logits. Scratch space of a pass comes on top, a few MB for models
+    /// of up to 3 B parameters, and what is kept of earlier contexts ([`LoadOptions::prefix_cache`]).
     pub fn memory_bytes(&self, context: usize) -> u64 {
-        let page = crate::backend::PAGE_TOKENS as u64;
-        let tokens = (context as u64).div_ceil(page).saturating_mul(page);
-        let state = tokens.saturating_mul(self.state_bytes_per_token);
-        self.weight_bytes.saturating_add(state).saturating_add(self.vocab_size as u64 * 4)
+        memory_bytes(self.weight_bytes, self.state_bytes_per_token, self.vocab_size, context)
     }
 
     fn of(gguf: &Gguf, plan: &Plan) -> Self {
-        let shape = StateShape::new(plan);
+        let state_bytes_per_token = token_bytes(&StateShape::new(plan));
+        let weight_bytes = plan.tensors.iter().map(TensorSpec::bytes).sum();
         ModelPlan {
             architecture: text(gguf, "general.architecture"),
             name: text(gguf, "general.name"),
             parameters: plan.tensors.iter().map(|t| (t.rows * t.cols) as u64).sum(),
             file_bytes: gguf.file_bytes,
-            weight_bytes: plan.tensors.iter().map(TensorSpec::bytes).sum(),
-            state_bytes_per_token: token_bytes(&shape),
+            weight_bytes,
+            state_bytes_per_token,
             context_length: plan.context_length,
             vocab_size: plan.vocab,
             layers: plan.layers.len(),
+            max_memory_bytes: memory_bytes(
+                weight_bytes,
+                state_bytes_per_token,
+                plan.vocab,
+                plan.context_length,
+            ),
         }
     }
 }

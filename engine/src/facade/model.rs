@@ -1,7 +1,7 @@
 //! A loaded model: immutable, shared, usable from many threads.
 
 use super::core::Core;
-use super::load::ModelPlan;
+use super::load::{memory_bytes, ModelPlan};
 use super::session::{Session, SessionOptions};
 use crate::backend::BackendInfo;
 use crate::chat::Chat;
@@ -38,6 +38,8 @@ pub struct ModelInfo {
     pub vocab_size: usize,
     /// Number of layers.
     pub layers: usize,
+    /// [`ModelInfo::memory_bytes`] of the whole context.
+    pub max_memory_bytes: u64,
     /// `cpu` or `gpu`.
     pub backend: String,
     /// CPU features and threads, or the adapter's name.
@@ -72,6 +74,12 @@ impl ModelInfo {
             context_length: plan.context_length,
             vocab_size: plan.vocab_size,
             layers: plan.layers,
+            max_memory_bytes: memory_bytes(
+                backend.weight_bytes,
+                plan.state_bytes_per_token,
+                plan.vocab_size,
+                plan.context_length,
+            ),
             backend: backend.kind.to_string(),
             device: backend.description.clone(),
             exactness_class: backend.exactness_class.clone(),
@@ -80,6 +88,12 @@ impl ModelInfo {
             eos: tokenizer.eos_ids().to_vec(),
             has_chat_template: chat,
         }
+    }
+
+    /// Estimate of the memory that the model takes with one session of `context` tokens, as
+    /// [`ModelPlan::memory_bytes`], with what this backend and this type of keys and values take.
+    pub fn memory_bytes(&self, context: usize) -> u64 {
+        memory_bytes(self.weight_bytes, self.state_bytes_per_token, self.vocab_size, context)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::added::{Added, AddedToken};
 use super::bpe::{Alphabet, Bpe, BpeBuilder};
 use super::bytelevel::unspell;
+use super::piece_merges;
 use super::pretokenize::{Family, Words};
 use super::sentencepiece::{self, Chars, Spaces, SPACE};
 use super::vocab::{Kind, Vocab};
@@ -121,8 +122,7 @@ fn pieces(metadata: &Metadata, tokens: &[String]) -> Result<Cutting> {
         return Err(Error::bad_model(SCORES, reason));
     }
     let vocab = vocabulary(metadata, tokens, sentencepiece::push)?;
-    let index = sentencepiece::index(&vocab)?;
-    let merges = sentencepiece::merges(&vocab, &index, scores)?;
+    let merges = piece_merges::merges(&vocab, scores)?;
     let unknown = token_id(metadata, UNKNOWN, &vocab)?;
     let bpe = Bpe::new(merges, vocab.len(), Alphabet::Chars(Chars::new(&vocab, unknown)), None)?;
     let prefix = boolean(metadata, "tokenizer.ggml.add_space_prefix")?.unwrap_or(true);

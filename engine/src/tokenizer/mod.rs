@@ -5,7 +5,7 @@
 //! | `gguf`, `json`, `json_pieces` | read a tokenizer from GGUF metadata or from a `tokenizer.json` |
 //! | `added` | cuts text at control and user-defined tokens |
 //! | `pretokenize` | cuts what is between them into words |
-//! | `sentencepiece` | vocabularies of pieces with `▁` for a space: scores to merges, byte fallback |
+//! | `sentencepiece`, `piece_merges` | vocabularies of pieces with `▁` for a space: byte fallback, scores to merges |
 //! | `bpe`, `vocab` | turn words into ids, on one flat copy of the vocabulary |
 //! | `bytelevel` | the alphabet in which vocabularies spell bytes |
 //! | `utf8` | bytes that arrive piecemeal to text |
@@ -16,6 +16,7 @@ mod bytelevel;
 mod gguf;
 mod json;
 mod json_pieces;
+mod piece_merges;
 mod pretokenize;
 mod sentencepiece;
 mod utf8;

@@ -2,18 +2,14 @@
 //! piece spells fall back to byte tokens.
 //!
 //! SentencePiece merges the pair that makes the piece of highest score. Hugging Face's tokenizers write the same as a
-//! list of merges (`transformers.tokenization_utils_base.generate_merges`), and so does this module: the ids are theirs.
+//! list of merges (`transformers.tokenization_utils_base.generate_merges`), and so does `piece_merges`: the ids are theirs.
 
-use super::bpe::Merge;
 use super::vocab::{ByteIndex, Kind, Vocab};
 use crate::error::{Error, Result};
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Stands for a space in a piece.
 pub(super) const SPACE: char = '▁';
-/// Longer pieces than any vocabulary has; finding the merges of a piece takes the square of its length.
-const MAX_PIECE: usize = 512;
 
 /// How a text becomes characters that pieces are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,61 +110,6 @@ impl Chars {
             }
         }
     }
-}
-
-/// Every way to make a piece of two others: the piece of the higher score first, of equal ones the longer left part.
-/// User-defined pieces count as the best, whatever score a converter gave them.
-pub(super) fn merges(vocab: &Vocab, index: &ByteIndex, scores: &[f32]) -> Result<Vec<Merge>> {
-    struct Way {
-        score: f32,
-        lengths: (usize, usize),
-        left: u32,
-        right: u32,
-        into: u32,
-    }
-    let mut ways: Vec<Way> = Vec::new();
-    for into in 0..vocab.len() as u32 {
-        let score = match vocab.kind(into) {
-            // Minus zero is zero.
-            Some(Kind::Normal) => scores[into as usize] + 0.0,
-            Some(Kind::UserDefined) => 0.0,
-            _ => continue,
-        };
-        let bytes = vocab.bytes(into);
-        let text = std::str::from_utf8(bytes).unwrap_or_default();
-        let length = text.chars().count();
-        if length > MAX_PIECE {
-            match vocab.kind(into) {
-                // It is found as a whole.
-                Some(Kind::UserDefined) => continue,
-                _ => {
-                    let reason = format!("token {into} has {length} characters, more than {MAX_PIECE}");
-                    return Err(Error::unsupported("vocabulary", reason));
-                }
-            }
-        }
-        if score.is_nan() {
-            return Err(Error::bad_model(format!("scores[{into}]"), "is not a number"));
-        }
-        for (n, (at, _)) in text.char_indices().enumerate().skip(1) {
-            let Some(left) = index.get(vocab, &bytes[..at]) else { continue };
-            let Some(right) = index.get(vocab, &bytes[at..]) else { continue };
-            ways.try_reserve(1).map_err(|_| Error::OutOfMemory {
-                wanted: (ways.len() as u64).saturating_mul(2 * std::mem::size_of::<Way>() as u64),
-                what: "merges".into(),
-            })?;
-            ways.push(Way { score, lengths: (n, length - n), left, right, into });
-        }
-    }
-    let better = |way: &Way| (Reverse(way.lengths), way.into);
-    ways.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| better(a).cmp(&better(b))));
-    let rank = |(rank, way): (usize, Way)| Merge {
-        left: way.left,
-        right: way.right,
-        rank: rank as u32,
-        into: way.into,
-    };
-    Ok(ways.into_iter().enumerate().map(rank).collect())
 }
 
 /// Text of tokens' bytes. A run of byte tokens that is no UTF-8 becomes a U+FFFD for each of its bytes, as in the

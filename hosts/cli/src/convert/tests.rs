@@ -39,6 +39,7 @@ fn converted_models_compute_what_transformers_computes() {
         ("qwen2", Mix::Bf16),
         ("qwen3", Mix::Bf16),
         ("lfm2", Mix::Bf16),
+        ("gemma3", Mix::Bf16),
     ] {
         let model = dir.join(format!("{family}.gguf"));
         let made = convert(&fixtures().join(family), &model, mix, &CancelToken::new()).unwrap();
