@@ -25,7 +25,8 @@ fn today() -> String {
 #[test]
 fn every_case_renders_or_fails_as_the_reference_does() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/chat");
-    let goldens: Value = serde_json::from_slice(&std::fs::read(folder.join("goldens.json")).unwrap()).unwrap();
+    let goldens: Value =
+        serde_json::from_slice(&std::fs::read(folder.join("goldens.json")).unwrap()).unwrap();
     let now = goldens["now"].as_str().unwrap();
     let cases = goldens["cases"].as_array().unwrap();
     let mut wrong = 0;

@@ -33,7 +33,6 @@ else
     "$python" "$here/tokenizer_goldens.py" "$model"
     "$python" -W ignore "$here/make_hf.py"
     "$python" "$here/chat_goldens.py"
-    "$python" -W ignore "$here/make_hf.py"
   fi
   run "$model" --out "$root/tests/fixtures/models/SmolLM2-135M-Instruct.Q4_1.given.json"
 fi

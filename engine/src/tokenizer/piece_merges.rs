@@ -144,7 +144,9 @@ fn longest_parts(vocab: &Vocab, pieces: &[u32], side: Side) -> Result<Vec<u32>> 
             open.pop();
         }
         match open.last() {
-            Some(&equal) if vocab.bytes(equal).len() == whole.len() => longest[id as usize] = longest[equal as usize],
+            Some(&equal) if vocab.bytes(equal).len() == whole.len() => {
+                longest[id as usize] = longest[equal as usize]
+            }
             part => {
                 longest[id as usize] = part.copied().unwrap_or(NONE);
                 open.push(id);
@@ -214,13 +216,14 @@ mod tests {
             (state >> 33) % below
         };
         let mut total = 0;
-        for size in [1, 2, 5, 20, 60, 200, 400] {
+        for size in [1, 2, 5, 20, 60, 200, 400, 900, 1800] {
             let mut vocab = Vocab::with_capacity(size).unwrap();
             let mut scores = Vec::new();
             for _ in 0..size {
                 let length = random(7);
                 let alphabet = ['a', 'b', ' ', 'é', '日', '\0'];
-                let piece: String = (0..length).map(|_| alphabet[random(6).min(random(6)) as usize]).collect();
+                let piece: String =
+                    (0..length).map(|_| alphabet[random(6).min(random(6)) as usize]).collect();
                 let kind = [Kind::Normal, Kind::Normal, Kind::Normal, Kind::UserDefined, Kind::Control];
                 vocab.push(kind[random(5) as usize], piece.as_bytes()).unwrap();
                 scores.push(-(random(9) as f32));
