@@ -754,8 +754,8 @@ lean_status lean_model_load_bytes(const uint8_t *data,
                                   struct lean_error **error);
 
 /// What a GGUF file asks for, without loading it: a JSON object with architecture, name, parameters,
-/// file_bytes, weight_bytes, state_bytes_per_token, context_length, vocab_size, layers. Free `json` with
-/// `lean_bytes_free`.
+/// file_bytes, weight_bytes, state_bytes_per_token, context_length (also a session's default), vocab_size, layers,
+/// max_memory_bytes (an estimate for a session of context_length tokens). Free `json` with `lean_bytes_free`.
 lean_status lean_model_plan(const char *path,
                             size_t path_length,
                             struct lean_bytes **json,
@@ -769,8 +769,15 @@ lean_status lean_model_info(const struct lean_model *model,
                             size_t *length,
                             struct lean_error **error);
 
+/// Estimate of the memory that the model takes with one session of `context` tokens: weights, state in whole
+/// pages, and a row of logits. What is kept of earlier contexts comes on top (`lean_model_set_prefix_cache`).
+lean_status lean_model_memory_bytes(const struct lean_model *model,
+                                    size_t context,
+                                    uint64_t *bytes,
+                                    struct lean_error **error);
+
 /// Ids of a context as they would start a session. Writes at most `capacity` of them to `ids` (NULL with
-/// capacity 0) and their number to `count`, which may be more.
+/// capacity 0, which counts them) and their number to `count`, which may be more.
 lean_status lean_model_tokenize(const struct lean_model *model,
                                 const struct lean_context *context,
                                 uint32_t *ids,

@@ -54,7 +54,7 @@ fn the_memory_estimate_is_what_a_session_takes() {
         let info = model.info();
         let logits = info.vocab_size as u64 * 4;
         assert_eq!(info.max_memory_bytes, info.memory_bytes(info.context_length), "{name}");
-        assert_eq!(info.memory_bytes(0), info.weight_bytes + logits, "{name}");
+        assert_eq!(info.memory_bytes(0), info.weight_bytes + info.state_bytes_fixed + logits, "{name}");
         for tokens in [1, 31, 32, 33, 150] {
             let mut s = session(&model);
             s.forward(&ids(tokens)).unwrap();

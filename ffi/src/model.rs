@@ -79,7 +79,7 @@ pub unsafe extern "C" fn lean_model_load_bytes(
 }
 
 /// What a GGUF file asks for, without loading it: a JSON object with architecture, name, parameters,
-/// file_bytes, weight_bytes, state_bytes_per_token, context_length (also a session's default), vocab_size, layers,
+/// file_bytes, weight_bytes, state_bytes_per_token, state_bytes_fixed, context_length (also a session's default), vocab_size, layers,
 /// max_memory_bytes (an estimate for a session of context_length tokens). Free `json` with `lean_bytes_free`.
 #[no_mangle]
 pub unsafe extern "C" fn lean_model_plan(

@@ -274,6 +274,14 @@ pub(super) fn is_iterable(value: Value) -> bool {
     }
 }
 
+/// What a loop goes over: in Python `None` is not iterable, elsewhere it is empty.
+pub(super) fn each(value: Value) -> Result<Value, Error> {
+    match value.is_none() {
+        true => Err(Error::new(ErrorKind::InvalidOperation, "none is not iterable")),
+        false => Ok(value),
+    }
+}
+
 /// `strftime_now(format)`: the current time, in UTC. Directives that are not known stay as they are.
 pub(super) fn strftime_now(format: String) -> String {
     let now = web_time::SystemTime::now().duration_since(web_time::UNIX_EPOCH);

@@ -4,12 +4,15 @@
 //! * transformers' `{% generation %}` marks what the assistant wrote, for training; for rendering it is a block
 //!   with its own scope, which `{% with %}` is.
 //! * `{% set x = ... %}` passes its value through a filter ([`super::data`]) that bounds how deeply values nest.
+//! * `{% for x in ... %}` passes what it goes over through a filter that refuses `None`, as Python does.
 //!
 //! Line numbers stay as they are.
 
 /// Names of the filters that `set` passes values through.
 pub(super) const KEEP: &str = "lean_keep";
 pub(super) const KEEP_ATTRIBUTE: &str = "lean_keep_attribute";
+/// Name of the filter that `for` passes its list through.
+pub(super) const EACH: &str = "lean_each";
 
 /// Operators that one tag may have: the compiler recurses over them. Templates of models have up to 40.
 const MAX_OPERATORS: usize = 300;
@@ -159,8 +162,50 @@ fn statement(inside: &str, out: &mut String) {
             // A block: its value is text.
             None => out.push_str(inside),
         },
+        "for" => match iterated(inside) {
+            Some((head, list, tail)) => out.extend([head, " (", list, ")|", EACH, " ", tail]),
+            None => out.push_str(inside),
+        },
         _ => out.push_str(inside),
     }
+}
+
+/// A `for` around what it iterates over.
+fn iterated(inside: &str) -> Option<(&str, &str, &str)> {
+    let start = find_word(inside, "in")? + "in".len();
+    let rest = &inside[start..];
+    // A condition of its own needs brackets there, so an `if` is the loop's.
+    let marker = rest.trim_end_matches(['-', '+']).len().max(rest.len().saturating_sub(1));
+    let end =
+        [find_word(rest, "if"), find_word(rest, "recursive")].into_iter().flatten().min().unwrap_or(marker);
+    let list = &rest[..end];
+    (!list.trim().is_empty()).then_some((&inside[..start], list, &rest[end..]))
+}
+
+/// Where a word stands, outside of strings and brackets.
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.') || b >= 0x80;
+    let (mut depth, mut at) = (0usize, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            quote @ (b'"' | b'\'') => at = end_of_string(bytes, at + 1, quote),
+            b if is_word(b) => {
+                let start = at;
+                while at + 1 < bytes.len() && is_word(bytes[at + 1]) {
+                    at += 1;
+                }
+                if depth == 0 && &bytes[start..=at] == word.as_bytes() {
+                    return Some(start);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -168,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_set_and_generation_change() {
+    fn only_set_for_and_generation_change() {
         for (source, prepared) in [
             ("a{%set x=1%}b", "a{%set x= (1)|lean_keep %}b"),
             (
@@ -189,6 +234,12 @@ mod tests {
                 "{% raw %}{% set x = 1 %}{{{% endraw %}{% set y = ( 2 )|lean_keep %}",
             ),
             ("{{ {'a': {}} }}{% set y = 2 %}", "{{ {'a': {}} }}{% set y = ( 2 )|lean_keep %}"),
+            ("{%- for x in xs -%}a{% endfor %}", "{%- for x in ( xs )|lean_each -%}a{% endfor %}"),
+            (
+                "{% for k, v in d.items(')if(') if v is not none %}{% for i in f(a if b) recursive %}",
+                "{% for k, v in ( d.items(')if(') )|lean_each if v is not none %}{% for i in ( f(a if b) )|lean_each recursive %}",
+            ),
+            ("{% for x %}{% for x in %}", "{% for x %}{% for x in %}"),
             ("{%- generation -%}x{%+ endgeneration %}", "{%- with -%}x{%+ endwith %}"),
             ("a\r\nb\rc", "a\nb\nc"),
             ("{% set x = 'open", "{% set x = 'open"),

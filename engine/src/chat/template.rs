@@ -5,6 +5,7 @@ use super::{data, json, python, source, Chat, Rendered};
 use crate::error::{Error, Result};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Output, State, Value};
+use std::borrow::Cow;
 
 /// Larger templates than any model has (the largest known is 25 kB).
 const MAX_TEMPLATE_BYTES: usize = 1 << 17;
@@ -43,6 +44,7 @@ impl ChatTemplate {
         environment.add_function("strftime_now", python::strftime_now);
         environment.add_filter(source::KEEP, data::keep);
         environment.add_filter(source::KEEP_ATTRIBUTE, data::keep_attribute);
+        environment.add_filter(source::EACH, python::each);
         environment.add_filter("tojson", json::tojson);
         environment.add_filter("string", python::string);
         environment.add_filter("int", python::int);
@@ -77,7 +79,7 @@ impl ChatTemplate {
             ("eos_token".into(), self.eos.as_str().into()),
             ("add_generation_prompt".into(), chat.add_generation_prompt.into()),
             ("documents".into(), ().into()),
-            ("messages".into(), chat.messages.iter().map(&mut pass).collect()),
+            ("messages".into(), chat.messages.iter().map(|message| pass(&with_reasoning(message))).collect()),
         ];
         let tools = chat.tools.as_ref().filter(|tools| !tools.is_empty());
         context.push((
@@ -102,6 +104,20 @@ impl ChatTemplate {
         let template = environment.get_template(NAME).map_err(template_error)?;
         template.render(context).map_err(template_error)
     }
+}
+
+/// A message's reasoning goes by several names; the reference gives templates the ones that they read.
+fn with_reasoning(message: &serde_json::Value) -> Cow<'_, serde_json::Value> {
+    let names = ["reasoning_content", "thinking", "reasoning"];
+    let reasoning = names.iter().find_map(|name| message.get(name).filter(|value| !value.is_null()));
+    let (Some(reasoning), Some(fields)) = (reasoning, message.as_object()) else {
+        return Cow::Borrowed(message);
+    };
+    let mut named = serde_json::Map::new();
+    named.insert("thinking".into(), reasoning.clone());
+    named.extend(fields.clone());
+    named.insert("reasoning_content".into(), reasoning.clone());
+    Cow::Owned(named.into())
 }
 
 /// JSON to a template's value, with markers in its strings. Its depth was checked by [`Size::add`].

@@ -90,6 +90,8 @@ pub struct ModelPlan {
     pub weight_bytes: u64,
     /// Bytes of state a token takes.
     pub state_bytes_per_token: u64,
+    /// Bytes of state a session takes besides, whatever its length: windows of convolutions.
+    pub state_bytes_fixed: u64,
     /// Positions that the model was made for.
     pub context_length: usize,
     /// Number of logits.
@@ -100,11 +102,11 @@ pub struct ModelPlan {
     pub max_memory_bytes: u64,
 }
 
-/// Memory of a model and one session of `tokens` tokens.
-pub(super) fn memory_bytes(weights: u64, state_per_token: u64, vocab: usize, tokens: usize) -> u64 {
+/// Memory of a model and one session of `tokens` tokens. `state` is what a token takes, and a session besides.
+pub(super) fn memory_bytes(weights: u64, state: (u64, u64), vocab: usize, tokens: usize) -> u64 {
     let page = crate::backend::PAGE_TOKENS as u64;
-    let state = (tokens as u64).div_ceil(page).saturating_mul(page).saturating_mul(state_per_token);
-    weights.saturating_add(state).saturating_add(vocab as u64 * 4)
+    let pages = (tokens as u64).div_ceil(page).saturating_mul(page).saturating_mul(state.0);
+    weights.saturating_add(pages).saturating_add(state.1).saturating_add(vocab as u64 * 4)
 }
 
 impl ModelPlan {
@@ -117,29 +119,38 @@ impl ModelPlan {
     /// session's state in whole pages, and a row of logits. Scratch space of a pass comes on top, a few MB for models
     /// of up to 3 B parameters, and what is kept of earlier contexts ([`LoadOptions::prefix_cache`]).
     pub fn memory_bytes(&self, context: usize) -> u64 {
-        memory_bytes(self.weight_bytes, self.state_bytes_per_token, self.vocab_size, context)
+        memory_bytes(self.weight_bytes, self.state(), self.vocab_size, context)
+    }
+
+    fn state(&self) -> (u64, u64) {
+        (self.state_bytes_per_token, self.state_bytes_fixed)
+    }
+
+    /// The same for state of another shape.
+    fn with_shape(self, shape: &StateShape) -> Self {
+        ModelPlan {
+            state_bytes_per_token: token_bytes(shape),
+            state_bytes_fixed: (shape.window_elems * 4) as u64,
+            ..self
+        }
     }
 
     fn of(gguf: &Gguf, plan: &Plan) -> Self {
-        let state_bytes_per_token = token_bytes(&StateShape::new(plan));
-        let weight_bytes = plan.tensors.iter().map(TensorSpec::bytes).sum();
-        ModelPlan {
+        let asked = ModelPlan {
             architecture: text(gguf, "general.architecture"),
             name: text(gguf, "general.name"),
             parameters: plan.tensors.iter().map(|t| (t.rows * t.cols) as u64).sum(),
             file_bytes: gguf.file_bytes,
-            weight_bytes,
-            state_bytes_per_token,
+            weight_bytes: plan.tensors.iter().map(TensorSpec::bytes).sum(),
+            state_bytes_per_token: 0,
+            state_bytes_fixed: 0,
             context_length: plan.context_length,
             vocab_size: plan.vocab,
             layers: plan.layers.len(),
-            max_memory_bytes: memory_bytes(
-                weight_bytes,
-                state_bytes_per_token,
-                plan.vocab,
-                plan.context_length,
-            ),
-        }
+            max_memory_bytes: 0,
+        };
+        let asked = asked.with_shape(&StateShape::new(plan));
+        ModelPlan { max_memory_bytes: asked.memory_bytes(asked.context_length), ..asked }
     }
 }
 
@@ -213,7 +224,7 @@ impl Model {
         };
         let targets = crate::model::targets(&plan);
         let backend = load_backend(plan, &mut GgufWeights(&mut gguf), &options, &mut progress)?;
-        let asked = ModelPlan { state_bytes_per_token: token_bytes(backend.shape()), ..asked };
+        let asked = asked.with_shape(backend.shape());
         let info = ModelInfo::new(asked, &backend.info(), fingerprint, &tokenizer, template.is_some());
         let identity = Identity {
             fingerprint,

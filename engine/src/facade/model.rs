@@ -32,6 +32,8 @@ pub struct ModelInfo {
     pub weight_bytes: u64,
     /// Bytes of state a token takes.
     pub state_bytes_per_token: u64,
+    /// Bytes of state a session takes besides, whatever its length: windows of convolutions.
+    pub state_bytes_fixed: u64,
     /// Positions that the model was made for: the default and the largest context of a session.
     pub context_length: usize,
     /// Number of logits.
@@ -71,12 +73,13 @@ impl ModelInfo {
             file_bytes: plan.file_bytes,
             weight_bytes: backend.weight_bytes,
             state_bytes_per_token: plan.state_bytes_per_token,
+            state_bytes_fixed: plan.state_bytes_fixed,
             context_length: plan.context_length,
             vocab_size: plan.vocab_size,
             layers: plan.layers,
             max_memory_bytes: memory_bytes(
                 backend.weight_bytes,
-                plan.state_bytes_per_token,
+                (plan.state_bytes_per_token, plan.state_bytes_fixed),
                 plan.vocab_size,
                 plan.context_length,
             ),
@@ -93,7 +96,8 @@ impl ModelInfo {
     /// Estimate of the memory that the model takes with one session of `context` tokens, as
     /// [`ModelPlan::memory_bytes`], with what this backend and this type of keys and values take.
     pub fn memory_bytes(&self, context: usize) -> u64 {
-        memory_bytes(self.weight_bytes, self.state_bytes_per_token, self.vocab_size, context)
+        let state = (self.state_bytes_per_token, self.state_bytes_fixed);
+        memory_bytes(self.weight_bytes, state, self.vocab_size, context)
     }
 }
 
