@@ -99,7 +99,7 @@ class LlamaCpp:
         params = xllamacpp.CommonParams()
         params.model.path = str(path)
         params.n_ctx, params.n_parallel, params.n_gpu_layers = 1024, 1, 0
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
         params.warmup, params.verbosity = False, -1
         # Keys and values as float32, as lean has them.
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
