@@ -18,6 +18,7 @@ suites='
 fmt    | exit  | formatting of the Rust code
 rust   | cargo | unit, integration and documentation tests of every crate; the GPU on software Vulkan
 c      | lines | the C ABI from C, under valgrind
+cpp    | lines | the C++ header, under sanitizers, and from an installed CMake package
 node   | node  | the Node package against the bridge process
 python | unittest | the Python package against the bridge process
 go     | go    | the Go module against the bridge process, under the race detector
@@ -58,6 +59,13 @@ suite_c() {
   scripts/apt-install.sh valgrind
   scripts/fetch-model.sh
   tests/c/run.sh --no-build
+}
+
+suite_cpp() {
+  build
+  scripts/apt-install.sh g++ cmake make pkg-config
+  scripts/fetch-model.sh
+  tests/cpp/run.sh target/debug
 }
 
 suite_node() {

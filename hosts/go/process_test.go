@@ -45,7 +45,7 @@ var plays = map[string]func() int{
 		greet(1, 0, 0)
 		untilARequest()
 		for range 100 {
-			writeFrame(1, 0x8003, []byte{1, 1})
+			writeFrame(1, 0x8002, []byte{1, 1})
 		}
 		return untilTheEnd()
 	},
@@ -228,7 +228,9 @@ func TestWhatIsNoProtocolIsAnErrorAndNoHang(t *testing.T) {
 
 	for play, words := range map[string]string{"malformed": "a frame of 4294967295 bytes", "spendthrift": "more events than there was credit for"} {
 		e := spawn(t, pretend(play))
-		_, err = e.Load(background, "echo", nil)
+		// A listener that does not come back gives no credit back either.
+		stuck := func(_, _ uint64) { gone(e.Pid()) }
+		_, err = e.Load(background, "echo", &lean.LoadOptions{OnProgress: stuck})
 		fails(t, err, protocol, words)
 		var how *lean.BridgeExited
 		if !errors.As(err, &how) {
