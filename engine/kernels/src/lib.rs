@@ -14,6 +14,7 @@ pub mod kv;
 mod lanes;
 mod layout;
 pub mod lowrank;
+pub mod machine;
 pub mod math;
 pub mod norm;
 pub mod product;

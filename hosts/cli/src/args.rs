@@ -338,6 +338,9 @@ pub struct BenchArgs {
     /// Tokens of the decode
     #[arg(long, default_value_t = 128, value_name = "N")]
     pub decode: usize,
+    /// Tokens of context before another decode; 0 leaves it out
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub depth: usize,
     /// Tokens of the prefill that is cancelled in its middle; 0 leaves it out
     #[arg(long, default_value_t = 1500, value_name = "N")]
     pub cancel: usize,

@@ -1,5 +1,6 @@
 //! A weight matrix, quantised in memory.
 
+use super::memory::{Arena, Piece};
 use super::pool::Pool;
 use crate::error::{try_zeroed, Error, Result};
 use crate::model::plan::TensorSpec;
@@ -15,12 +16,12 @@ pub(crate) struct Matrix {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     pub(crate) layout: Layout,
-    bytes: Vec<u8>,
+    bytes: Piece,
 }
 
 impl Matrix {
     /// Packs a tensor's bytes as they are in the model file.
-    pub(crate) fn new(spec: &TensorSpec, bytes: &[u8], pool: &mut Pool) -> Result<Self> {
+    pub(crate) fn new(spec: &TensorSpec, bytes: &[u8], arena: &mut Arena, pool: &mut Pool) -> Result<Self> {
         let (elems, block) = (spec.dtype.block_elems(), spec.dtype.block_bytes());
         if !spec.cols.is_multiple_of(elems) {
             let reason = format!("rows of {} elements do not fill {:?} blocks", spec.cols, spec.dtype);
@@ -32,18 +33,18 @@ impl Matrix {
             return Err(Error::bad_model(&spec.name, reason));
         }
         let layout = Layout::new(spec.dtype, spec.cols);
-        let bytes = pack(spec, &layout, bytes, file_row, pool)?;
+        let bytes = pack(spec, &layout, bytes, arena, pool)?;
         Ok(Matrix { rows: spec.rows, cols: spec.cols, layout, bytes })
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.bytes().len()
     }
 
     /// Dequantises row `row` to `out: [cols]`.
     pub(crate) fn row(&self, isa: Isa, row: usize, out: &mut [f32]) {
-        let group = &self.bytes[row / ROWS * self.layout.group_bytes..];
+        let group = &self.bytes.bytes()[row / ROWS * self.layout.group_bytes..];
         self.layout.row(isa, group, row % ROWS, &mut out[..self.cols]);
     }
 
@@ -54,7 +55,7 @@ impl Matrix {
     pub(crate) unsafe fn multiply(&self, isa: Isa, product: &Product) {
         assert!(product.rows.start.is_multiple_of(ROWS) && product.rows.end <= self.rows);
         // SAFETY: the groups of rows below `self.rows` lie within `bytes`; the rest is the caller's.
-        unsafe { self.layout.multiply(isa, self.bytes.as_ptr(), product) }
+        unsafe { self.layout.multiply(isa, self.bytes.bytes().as_ptr(), product) }
     }
 }
 
@@ -63,12 +64,13 @@ fn pack(
     spec: &TensorSpec,
     layout: &Layout,
     file: &[u8],
-    file_row: usize,
+    arena: &mut Arena,
     pool: &mut Pool,
-) -> Result<Vec<u8>> {
+) -> Result<Piece> {
     let (groups, group_bytes) = (spec.rows.div_ceil(ROWS), layout.group_bytes);
-    let mut bytes =
-        try_zeroed::<u8>(groups.saturating_mul(group_bytes), &format!("the weights {}", spec.name))?;
+    let file_row = file.len() / spec.rows.max(1);
+    let mut piece = arena.take(groups.saturating_mul(group_bytes), &spec.name)?;
+    let bytes = piece.bytes_mut();
     let zeros = vec![0; file_row];
     let pack = |first: usize, chunk: &mut [u8]| {
         for (group, to) in chunk.chunks_exact_mut(group_bytes.max(1)).enumerate() {
@@ -86,12 +88,17 @@ fn pack(
         }
     })?;
     drop(chunks);
-    Ok(bytes)
+    Ok(piece)
 }
 
 /// A small tensor as plain numbers: norm weights, biases, convolution kernels.
-pub(crate) fn to_f32(spec: &TensorSpec, bytes: &[u8], pool: &mut Pool) -> Result<Vec<f32>> {
-    let matrix = Matrix::new(spec, bytes, pool)?;
+pub(crate) fn to_f32(
+    spec: &TensorSpec,
+    bytes: &[u8],
+    arena: &mut Arena,
+    pool: &mut Pool,
+) -> Result<Vec<f32>> {
+    let matrix = Matrix::new(spec, bytes, arena, pool)?;
     let mut out = try_zeroed(matrix.rows.saturating_mul(matrix.cols), &spec.name)?;
     for (r, row) in out.chunks_exact_mut(matrix.cols.max(1)).enumerate() {
         // The portable path, so that these numbers do not depend on the machine.
@@ -116,7 +123,8 @@ mod tests {
         ] {
             let mut pool = Pool::new(1).unwrap();
             assert!(
-                Matrix::new(&spec(dtype, rows, cols), &vec![0; bytes], &mut pool).is_err(),
+                Matrix::new(&spec(dtype, rows, cols), &vec![0; bytes], &mut Arena::default(), &mut pool)
+                    .is_err(),
                 "{dtype:?} {rows}x{cols}"
             );
         }

@@ -5,6 +5,7 @@
 
 mod lowrank;
 mod matrix;
+mod memory;
 mod mixers;
 mod pass;
 mod pool;

@@ -1,6 +1,7 @@
 //! A plan bound to its weights.
 
 use super::matrix::{to_f32, Matrix};
+use super::memory::Arena;
 use super::pool::Pool;
 use crate::backend::{Progress, Updates, WeightSource};
 use crate::error::{Error, Result};
@@ -163,15 +164,17 @@ impl Tensors {
         let vectors = vectors(plan);
         let total: u64 = plan.tensors.iter().map(plan::TensorSpec::bytes).fold(0, u64::saturating_add);
         let (mut held, mut done, mut bytes) = (Vec::new(), 0, 0u64);
+        // What vectors are unpacked from is given back at the end.
+        let (mut arena, mut passing) = (Arena::default(), Arena::default());
         progress(0, total)?;
         for (i, spec) in plan.tensors.iter().enumerate() {
             let data = source.read(spec)?;
             held.push(if vectors.contains(&TensorId(i)) {
-                let v = to_f32(spec, &data, pool)?;
+                let v = to_f32(spec, &data, &mut passing, pool)?;
                 bytes += v.len() as u64 * 4;
                 Held::Vector(v.into())
             } else {
-                let m = Matrix::new(spec, &data, pool)?;
+                let m = Matrix::new(spec, &data, &mut arena, pool)?;
                 bytes += m.bytes() as u64;
                 Held::Matrix(Arc::new(m))
             });

@@ -1,11 +1,12 @@
 //! `lean bench`: prefill and decode speed, load time and peak memory.
 
 use super::bench_checkpoint;
+use super::bench_machine::Machine;
 use super::branches::Branches;
 use crate::args::{named, BenchArgs};
 use crate::table::{self, megabytes};
 use crate::{loading, output};
-use lean_engine::{Block, CancelToken, Error, Model, Result, SessionOptions};
+use lean_engine::{Block, CancelToken, Error, Model, ModelInfo, Result, SessionOptions};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -26,9 +27,20 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     }
     // The same context runs again and again here; what is measured is running it.
     model.set_prefix_cache(0);
-    let runs = (0..args.runs).map(|_| measure(&model, args)).collect::<Result<Vec<_>>>()?;
+    let runs =
+        (0..args.runs).map(|_| measure(&model, args.prefill, args.decode)).collect::<Result<Vec<_>>>()?;
     let prefill = median(runs.iter().map(|r| r.0).collect());
     let decode = median(runs.iter().map(|r| r.1).collect());
+    let machine = match model.info().backend.as_str() {
+        "cpu" => Some(Machine::measure(args.device.threads)?),
+        _ => None,
+    };
+    let deep = match args.depth.saturating_add(args.decode) {
+        n if args.depth > 0 && n <= model.info().context_length => {
+            Some(measure(&model, args.depth, args.decode)?.1)
+        }
+        _ => None,
+    };
     let many = args.branches.map(|n| Branches::measure(&model, args, n)).transpose()?;
     let peak = peak_memory();
     let cancel = cancel_seconds(&model, args)?;
@@ -44,6 +56,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "exactness_class": info.exactness_class, "load_seconds": load_seconds,
             "prefill_tokens": args.prefill, "prefill_tokens_per_second": prefill,
             "decode_tokens": args.decode, "decode_tokens_per_second": decode,
+            "depth": args.depth, "decode_tokens_per_second_at_depth": deep, "machine": machine,
             "peak_memory_bytes": peak, "runs": args.runs,
             "cancelled_prefill_tokens": args.cancel, "cancel_seconds_worst": cancel,
             "checkpoint": checkpoint,
@@ -57,11 +70,26 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let row = |a: &str, b: String| vec![a.to_string(), b];
     let mut rows = vec![
         row("measure", format!("median of {}", args.runs)),
-        row(&format!("prefill {}", args.prefill), format!("{prefill:.1} tokens/s")),
-        row(&format!("decode {}", args.decode), format!("{decode:.1} tokens/s")),
+        row(
+            &format!("prefill {}", args.prefill),
+            format!("{prefill:.1} tokens/s{}", prefill_share(info, &machine, prefill)),
+        ),
+        row(
+            &format!("decode {}", args.decode),
+            format!("{decode:.1} tokens/s{}", decode_share(info, &machine, decode)),
+        ),
         row("load", format!("{load_seconds:.2} s")),
         row("peak memory", peak.map_or("not known here".into(), megabytes)),
     ];
+    if let Some(deep) = deep {
+        let what = format!("decode {} at depth {}", args.decode, args.depth);
+        rows.push(row(&what, format!("{deep:.1} tokens/s")));
+    }
+    if let Some(m) = &machine {
+        let (read, multiply) = (m.read_bytes / 1e9, m.multiply_adds / 1e9);
+        let measured = format!("reads {read:.1} GB/s, {multiply:.1} G float32 multiply-adds/s");
+        rows.push(row(&format!("the machine, {} threads", m.threads), measured));
+    }
     rows.extend(many.iter().flat_map(Branches::rows));
     if let Some(worst) = cancel {
         rows.push(row(
@@ -74,9 +102,23 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The part of what the threads can read that decoding reads: all weights for every token.
+fn decode_share(info: &ModelInfo, machine: &Option<Machine>, decode: f64) -> String {
+    let share = |m: &Machine| 100.0 * decode * info.weight_bytes as f64 / m.read_bytes;
+    machine.as_ref().map_or(String::new(), |m| format!(", {:.0} % of the read bandwidth", share(m)))
+}
+
+/// The part of the float32 multiply-adds a second that a prefill would need if it multiplied with every weight.
+fn prefill_share(info: &ModelInfo, machine: &Option<Machine>, prefill: f64) -> String {
+    let share = |m: &Machine| 100.0 * prefill * info.parameters as f64 / m.multiply_adds;
+    machine.as_ref().map_or(String::new(), |m| {
+        format!(", {:.0} % of the float32 multiply-adds, all weights counted", share(m))
+    })
+}
+
 /// Tokens per second of one prefill and of the decode that follows it.
-fn measure(model: &Model, args: &BenchArgs) -> Result<(f64, f64)> {
-    let ids = ids(model, args.prefill);
+fn measure(model: &Model, prefill: usize, decode: usize) -> Result<(f64, f64)> {
+    let ids = ids(model, prefill);
     let (last, context) = ids.split_last().ok_or_else(|| Error::invalid("--prefill", "at least 1"))?;
     let mut session = model.session(SessionOptions::default())?;
     let start = Instant::now();
@@ -84,12 +126,12 @@ fn measure(model: &Model, args: &BenchArgs) -> Result<(f64, f64)> {
         session.append(&[Block::Tokens(context.to_vec())])?;
     }
     let mut logits = session.forward(&[*last])?;
-    let prefill = args.prefill as f64 / start.elapsed().as_secs_f64();
+    let prefill = prefill as f64 / start.elapsed().as_secs_f64();
     let start = Instant::now();
-    for _ in 0..args.decode {
+    for _ in 0..decode {
         logits = session.forward(&[argmax(&logits)])?;
     }
-    Ok((prefill, args.decode as f64 / start.elapsed().as_secs_f64()))
+    Ok((prefill, decode as f64 / start.elapsed().as_secs_f64()))
 }
 
 /// The longest time from a cancellation to the return of the prefill that it stops, in seconds; each run cancels at

@@ -23,9 +23,38 @@ const SPIN: Duration = Duration::from_micros(20);
 const CLOSED: u64 = 1 << 31;
 const JOINED: u64 = CLOSED - 1;
 
-/// Cores that the process may use (affinity and cgroup limits respected).
+/// Physical cores that the process may use, affinity and cgroup limits respected: a second thread on a core would wait
+/// for the same multipliers.
 pub(crate) fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get()).min(MAX_THREADS)
+    let usable = std::thread::available_parallelism().map_or(1, |n| n.get());
+    physical_cores().map_or(usable, |cores| cores.min(usable)).clamp(1, MAX_THREADS)
+}
+
+/// Different cores among the processors that the process may run on, if the system tells.
+#[cfg(target_os = "linux")]
+fn physical_cores() -> Option<usize> {
+    // SAFETY: `cpu_set_t` is plain old data, for which all zeros is valid; the call writes only into it.
+    let (status, set) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &mut set), set)
+    };
+    if status != 0 {
+        return None;
+    }
+    let mut cores = std::collections::HashSet::new();
+    for cpu in 0..libc::CPU_SETSIZE as usize {
+        // SAFETY: `cpu` is below the set's size.
+        if unsafe { libc::CPU_ISSET(cpu, &set) } {
+            let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+            cores.insert(std::fs::read_to_string(siblings).ok()?);
+        }
+    }
+    Some(cores.len()).filter(|&n| n > 0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn physical_cores() -> Option<usize> {
+    None
 }
 
 pub(crate) struct Pool {

@@ -1,0 +1,63 @@
+"""Runs `lean bench` and llama.cpp by turns and prints medians and their ratios. Started by compare_llama.sh."""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+LLAMA = pathlib.Path(__file__).with_name("llama_speed.py")
+
+
+def lean(args, threads):
+    command = [os.environ["LEAN_BIN"], "bench", args.file, "--json", "--backend", "cpu", "--runs", "1"]
+    command += ["--threads", threads, "--prefill", args.prefill, "--decode", args.decode, "--depth", args.depth]
+    out = json.loads(run(command + ["--cancel", 0, "--checkpoint", 0]))
+    return {
+        "load_seconds": out["load_seconds"],
+        "prefill": out["prefill_tokens_per_second"],
+        "decode": out["decode_tokens_per_second"],
+        "decode_at_depth": out["decode_tokens_per_second_at_depth"],
+    }
+
+
+def llama(args, threads):
+    command = [sys.executable, LLAMA, args.file, threads, args.prefill, args.decode, args.depth]
+    return json.loads(run(command).splitlines()[-1])
+
+
+def run(command):
+    return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads, with commas")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--prefill", type=int, default=512)
+    parser.add_argument("--decode", type=int, default=128)
+    parser.add_argument("--depth", type=int, default=4096, help="0 leaves the decode at a depth out")
+    args = parser.parse_args()
+    print(f"{pathlib.Path(args.file).name}: medians of {2 * args.rounds} runs each, by turns, in tokens/s\n")
+    print("| threads | measure | lean | llama.cpp | ratio |\n| --- | --- | --- | --- | --- |")
+    for threads in map(int, args.threads.split(",")):
+        runs = {lean: [], llama: []}
+        for _ in range(args.rounds):
+            for side in (lean, llama, llama, lean):
+                runs[side].append(side(args, threads))
+        for name, label in (
+            ("prefill", f"prefill {args.prefill}"),
+            ("decode", f"decode {args.decode}"),
+            ("decode_at_depth", f"decode {args.decode} at depth {args.depth}"),
+        ):
+            if runs[lean][0].get(name) is None or runs[llama][0].get(name) is None:
+                continue
+            ours, theirs = (statistics.median(r[name] for r in runs[side]) for side in (lean, llama))
+            print(f"| {threads} | {label} | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
