@@ -108,7 +108,7 @@ class LlamaCpp:
 
     def best(self, prompt):
         """The best token and the logarithms of the probabilities of the best ones; of how many tokens the prompt was.
-        A token that is part of a character only is not told: then `None`."""
+        A token that is part of a character only is not told: then `None` (a "-" in the table)."""
         reply = self.server.handle_completions(
             {"prompt": prompt, "max_tokens": 1, "temperature": 0, "top_k": 1, "logprobs": BEST, "n_probs": BEST, "cache_prompt": False})
         told = (reply["choices"][0]["logprobs"] or {}).get("content")
@@ -156,7 +156,7 @@ def converted(lean, folder):
         peer = LlamaCpp(path)
         for case in json.loads((HF / f"{family}.json").read_text())["cases"]:
             largest, equal, told = case_of(peer, case)
-            row(f"{family}, {case['name']}", f"{largest:.1e}", f"{equal}/{told}", ok=largest < 1e-2 and equal == told > 20)
+            row(f"{family}, {case['name']}", f"{largest:.1e}" if largest else "-", f"{equal}/{told}", ok=largest < 1e-2 and equal == told > 20)
 
 
 def compare(name, dtype, path, lean, ids, with_transformers):
