@@ -754,7 +754,7 @@ lean_status lean_model_load_bytes(const uint8_t *data,
                                   struct lean_error **error);
 
 /// What a GGUF file asks for, without loading it: a JSON object with architecture, name, parameters,
-/// file_bytes, weight_bytes, state_bytes_per_token, context_length (also a session's default), vocab_size, layers,
+/// file_bytes, weight_bytes, state_bytes_per_token, state_bytes_fixed, context_length (also a session's default), vocab_size, layers,
 /// max_memory_bytes (an estimate for a session of context_length tokens). Free `json` with `lean_bytes_free`.
 lean_status lean_model_plan(const char *path,
                             size_t path_length,
