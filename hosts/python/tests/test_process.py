@@ -92,6 +92,9 @@ class Hosts(unittest.TestCase):
     def test_ctrl_c_ends_the_call_and_not_the_bridge(self):
         host = python(
             """
+            # Also where whoever runs the tests ignores Ctrl-C, as a shell does for what it starts in the background.
+            import signal
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             with lean.spawn() as engine:
                 session = engine.load("echo?step_ms=100").session()
                 session.append("one")
