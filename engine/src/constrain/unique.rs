@@ -31,26 +31,39 @@ impl Unique {
     /// Takes tokens out of a mask that the grammar allows.
     pub fn restrict(&mut self, mask: &mut Mask, vocabulary: &Vocabulary) -> Result<()> {
         let (inside, endless, quoted) = self.place.unique()?;
-        for word in 0..mask.words.len() {
-            let mut bits = mask.words[word];
-            while bits != 0 {
-                let id = word as u32 * 32 + bits.trailing_zeros();
-                bits &= bits - 1;
-                if vocabulary.eos_ids().contains(&id) {
-                    continue;
-                }
-                let bytes = vocabulary.bytes(id);
-                let concerns = match () {
-                    _ if self.keys && bytes.contains(&b'"') => true,
-                    _ if inside => !endless || bytes.contains(&b'"'),
-                    // It may begin an array and write equal items at once.
-                    _ if quoted && !bytes.contains(&b'"') => false,
-                    _ => bytes.contains(&b'[') && bytes.last() != Some(&b'['),
-                };
-                if concerns && !self.place.goes_on(bytes)? {
-                    mask.words[word] &= !(1 << (id % 32));
+        if inside && !endless {
+            for word in 0..mask.words.len() {
+                let mut bits = mask.words[word];
+                while bits != 0 {
+                    self.check(word as u32 * 32 + bits.trailing_zeros(), mask, vocabulary)?;
+                    bits &= bits - 1;
                 }
             }
+            return Ok(());
+        }
+        // What neither ends a string nor begins an array makes nothing equal.
+        if self.keys || inside {
+            for &id in vocabulary.quoting() {
+                self.check(id, mask, vocabulary)?;
+            }
+        }
+        if !inside {
+            for &id in vocabulary.opening() {
+                if !quoted || vocabulary.bytes(id).contains(&b'"') {
+                    self.check(id, mask, vocabulary)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an allowed token away if the text may not go on so.
+    fn check(&mut self, id: u32, mask: &mut Mask, vocabulary: &Vocabulary) -> Result<()> {
+        if mask.allows(id)
+            && !vocabulary.eos_ids().contains(&id)
+            && !self.place.goes_on(vocabulary.bytes(id))?
+        {
+            mask.words[id as usize / 32] &= !(1 << (id % 32));
         }
         Ok(())
     }

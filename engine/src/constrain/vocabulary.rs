@@ -100,6 +100,8 @@ struct Inner {
     eos: Vec<u32>,
     /// Tokens with a quote in them: the only ones that can end a key.
     quoting: Vec<u32>,
+    /// Tokens that may begin an array and write items at once.
+    opening: Vec<u32>,
     vocab: usize,
 }
 
@@ -158,7 +160,11 @@ impl Vocabulary {
             tokens.eos_ids().iter().copied().filter(|id| (*id as usize) < vocab).collect();
         eos.sort_unstable();
         eos.dedup();
-        let quoting = (0u32..).zip(&words).filter(|(_, w)| w.contains(&b'"')).map(|(id, _)| id).collect();
+        let those = |wanted: &dyn Fn(&[u8]) -> bool| -> Vec<u32> {
+            (0u32..).zip(&words).filter(|(_, w)| wanted(w)).map(|(id, _)| id).collect()
+        };
+        let quoting = those(&|w| w.contains(&b'"'));
+        let opening = those(&|w| w.contains(&b'[') && w.last() != Some(&b'['));
         let info = TokRxInfo::new(vocab as u32, eos.first().copied().unwrap_or(INVALID_TOKEN));
         let trie = TokTrie::from(&info, &words);
         let trie = if eos.is_empty() { trie } else { trie.with_eos_tokens(&eos) };
@@ -174,7 +180,7 @@ impl Vocabulary {
         limits.step_lexer_fuel = MASK_FUEL;
         limits.max_items_in_row = MAX_WAYS;
         limits.step_max_items = MAX_STEP_ITEMS;
-        Ok(Vocabulary(Arc::new(Inner { factory, eos, quoting, vocab })))
+        Ok(Vocabulary(Arc::new(Inner { factory, eos, quoting, opening, vocab })))
     }
 
     /// Number of logits.
@@ -185,6 +191,11 @@ impl Vocabulary {
     /// Tokens that end a value.
     pub fn eos_ids(&self) -> &[u32] {
         &self.0.eos
+    }
+
+    /// Tokens with a `[` that is not their last byte.
+    pub(super) fn opening(&self) -> &[u32] {
+        &self.0.opening
     }
 
     /// Tokens with a quote in them.
