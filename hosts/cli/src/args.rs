@@ -1,6 +1,7 @@
 //! The command line. Help teaches by example.
 
 use crate::commands::{convert::ConvertArgs, quantize::QuantizeArgs, synth::SynthArgs};
+use crate::lineage;
 use crate::lora::LoraArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lean_engine::{BackendChoice, Error, KvType, Restore};
@@ -226,9 +227,8 @@ pub struct GenerateArgs {
     /// Save only what differs from --checkpoint; --parent is then needed to read the file
     #[arg(long, requires = "save_checkpoint", requires = "checkpoint")]
     pub delta: bool,
-    /// The checkpoint that --checkpoint is a delta of
-    #[arg(long, value_name = "FILE", requires = "checkpoint")]
-    pub parent: Option<PathBuf>,
+    #[arg(long = "parent", value_name = "FILE", requires = "checkpoint", help = lineage::PARENT)]
+    pub parents: Vec<PathBuf>,
     /// Most tokens of context; the model's own length by default
     #[arg(long, value_name = "N")]
     pub context: Option<usize>,

@@ -6,6 +6,7 @@ mod convert;
 mod encode;
 mod interrupt;
 mod keys;
+mod lineage;
 mod loading;
 mod lora;
 mod mix;

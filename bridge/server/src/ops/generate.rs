@@ -57,9 +57,23 @@ fn run(
         // A bad request costs no prefill.
         session.check(ty, options)?;
     }
-    append_blocks(job, session.as_mut(), doc, false, request.events)?;
+    append_blocks(job, session.as_mut(), doc, false, &mut |done, total| {
+        prefilled(job, request.events, done, total)
+    })?;
     let generation = session.generate(ty, options, &job.request.cancel)?;
     complete(job, request.events, generation)
+}
+
+/// A host that saw the last PREFILL may ask for a checkpoint at once: the request waits for the value to begin.
+fn prefilled(job: &Job, events: bool, done: usize, total: usize) -> Result<()> {
+    if done == total {
+        job.request.open_takes();
+    }
+    if events {
+        super::prefill_event(job, done, total)
+    } else {
+        job.request.cancel.check()
+    }
 }
 
 fn complete(

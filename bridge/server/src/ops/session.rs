@@ -56,7 +56,8 @@ pub(crate) fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
     change(job, append.session, |session| {
         let doc = document(job)?;
         only(&doc, &["blocks"])?;
-        Ok(append_blocks(job, session, &doc, append.replace, true)?)
+        let mut on_prefill = |done, total| prefill_event(job, done, total);
+        Ok(append_blocks(job, session, &doc, append.replace, &mut on_prefill)?)
     })
 }
 
@@ -66,7 +67,7 @@ pub(super) fn append_blocks(
     session: &mut dyn Session,
     doc: &Value,
     replace: bool,
-    events: bool,
+    on_prefill: &mut dyn FnMut(usize, usize) -> Result<()>,
 ) -> Result<()> {
     let none = Value::Array(Vec::new());
     let blocks = match doc.get("blocks") {
@@ -77,9 +78,7 @@ pub(super) fn append_blocks(
     if *blocks == none && !replace {
         return Ok(());
     }
-    let mut on_prefill =
-        |done, total| if events { prefill_event(job, done, total) } else { job.request.cancel.check() };
-    session.append(blocks, replace, &job.request.cancel, &mut on_prefill)
+    session.append(blocks, replace, &job.request.cancel, on_prefill)
 }
 
 pub(crate) fn cut(job: &Job, cut: m::SessionCut) -> Outcome<Answer> {

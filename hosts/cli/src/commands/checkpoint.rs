@@ -3,7 +3,7 @@
 use crate::args::DeviceArgs;
 use crate::lora::LoraArgs;
 use crate::table::{self, megabytes};
-use crate::{loading, output};
+use crate::{lineage, loading, output};
 use clap::{Args, Subcommand};
 use lean_engine::{files, Checkpoint, CheckpointFile, Error, Model, Restore, Result};
 use serde_json::json;
@@ -16,7 +16,8 @@ Examples:
   lean checkpoint verify story.ckpt                       every checksum, nothing else
   lean checkpoint verify story.ckpt -m smollm2.gguf       restores it, computes it again, compares all bits
   lean checkpoint verify story.ckpt -m smollm2.gguf --lora my-adapter     made with an adapter
-  lean checkpoint verify child.ckpt --parent story.ckpt   a delta together with its parent";
+  lean checkpoint verify child.ckpt --parent story.ckpt   a delta together with its parent
+  lean checkpoint verify c.ckpt --parent a.ckpt --parent b.ckpt     a delta of b, which is a delta of a";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -48,9 +49,8 @@ struct VerifyArgs {
     /// The checkpoint file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The checkpoint that the file is a delta of
-    #[arg(long, value_name = "FILE")]
-    parent: Option<PathBuf>,
+    #[arg(long = "parent", value_name = "FILE", help = lineage::PARENT)]
+    parents: Vec<PathBuf>,
     /// The GGUF file that it belongs to
     #[arg(short, long, env = "LEAN_MODEL", value_name = "FILE")]
     model: Option<PathBuf>,
@@ -123,29 +123,26 @@ fn show(path: &Path, file: &CheckpointFile) -> Result<()> {
 }
 
 fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let bytes = files::read(&args.file, u64::MAX)?;
-    let file = Checkpoint::inspect(&bytes).map_err(|e| named(&args.file, e))?;
-    let parent = args.parent.as_ref().map(Checkpoint::load).transpose()?;
-    let whole = file.parent_pages.is_none();
-    let checkpoint = match &parent {
-        Some(parent) => Some(Checkpoint::from_delta(&bytes, parent)?),
-        None if whole && args.model.is_some() => Some(Checkpoint::from_bytes(&bytes)?),
-        None => None,
+    let file = read(&args.file)?;
+    // Alone, a file's bytes are all that can be checked; a delta's too.
+    let checkpoint = match args.model.is_some() || !args.parents.is_empty() {
+        true => Some(lineage::load(&args.file, &args.parents)?),
+        false => None,
     };
     let exact = match (&args.model, checkpoint) {
-        (None, _) => None,
-        (Some(_), None) => {
-            return Err(Error::invalid(
-                "--parent",
-                "the file is a delta: name the checkpoint that it belongs to",
-            ))
-        }
         (Some(model), Some(checkpoint)) => {
             let model = loading::load(model, &args.device)?;
             // Kept until the end: a model restores what was made with adapters while it has them.
-            let _adapters = args.lora.load(&model)?;
+            let _adapters = args.lora.load_used(&model, &checkpoint.info()?.adapters)?;
             Some(continues_exactly(&model, &checkpoint)?)
         }
+        _ if !args.lora.adapters.is_empty() => {
+            return Err(Error::invalid(
+                "--lora",
+                "it needs the model that it belongs to: name one with --model",
+            ))
+        }
+        _ => None,
     };
     report(args, &file, exact)?;
     Ok(if exact == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -1,7 +1,7 @@
 //! `lean generate`: a value of a type, or text, from a prompt or a checkpoint.
 
 use crate::args::{read_text, GenerateArgs};
-use crate::{interrupt, loading, output};
+use crate::{interrupt, lineage, loading, output};
 use lean_engine::{
     files, Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, SaveOptions,
     Session, SessionOptions, ToolChoice, Tools, Type,
@@ -55,11 +55,7 @@ fn save_options<'a>(args: &GenerateArgs, restored: Option<&'a Checkpoint>) -> Sa
 
 fn stored(args: &GenerateArgs) -> Result<Option<Checkpoint>> {
     let Some(path) = &args.checkpoint else { return Ok(None) };
-    let checkpoint = match &args.parent {
-        Some(parent) => Checkpoint::load_delta(path, &Checkpoint::load(parent)?)?,
-        None => Checkpoint::load(path)?,
-    };
-    Ok(Some(checkpoint))
+    lineage::load(path, &args.parents).map(Some)
 }
 
 fn requested_type(args: &GenerateArgs) -> Result<Type> {

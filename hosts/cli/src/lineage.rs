@@ -1,0 +1,36 @@
+//! A checkpoint file with the files that it builds on.
+
+use lean_engine::{Checkpoint, Error, Result};
+use std::path::{Path, PathBuf};
+
+/// What `--parent` says in `--help`.
+pub const PARENT: &str =
+    "The checkpoint that the file is a delta of; where that is a delta too, name those it builds on first, \
+     the whole one before all";
+
+/// The checkpoint in `path`; of a delta, with `parents`, of which the first is whole and each other one a delta of the
+/// one before it.
+pub fn load(path: &Path, parents: &[PathBuf]) -> Result<Checkpoint> {
+    let Some((parent, before)) = parents.split_last() else {
+        return Checkpoint::load(path).map_err(|e| wants_parent(path, e));
+    };
+    match Checkpoint::load(path) {
+        Ok(_) => Err(Error::invalid(
+            "--parent",
+            format!("{} holds its whole state and needs no parent", path.display()),
+        )),
+        Err(Error::Incompatible { .. }) => Checkpoint::load_delta(path, &load(parent, before)?),
+        Err(e) => Err(e),
+    }
+}
+
+/// What to do about a delta that was named alone.
+fn wants_parent(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Incompatible { .. } => Error::invalid(
+            "--parent",
+            format!("{} is a delta: name the checkpoint that it belongs to", path.display()),
+        ),
+        other => other,
+    }
+}
