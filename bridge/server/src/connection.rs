@@ -42,6 +42,8 @@ struct State {
     agreed: Option<Agreed>,
     open: HashMap<u32, Arc<Request>>,
     workers: usize,
+    /// Requests whose ids are free already and whose last frames are not in the outbox yet.
+    ending: usize,
     /// No new requests: the end has begun.
     closing: bool,
     /// The SHUTDOWN request, whose answer is the last frame.
@@ -115,8 +117,9 @@ impl Connection {
 
     /// The host is gone: cancels everything and forgets all handles.
     pub fn close(&self) {
-        self.0.cancel_all();
+        // First of all, so that none of what is cancelled next is said to nobody.
         self.0.outbox.close();
+        self.0.cancel_all();
         self.0.tables.clear();
     }
 
@@ -328,7 +331,7 @@ impl Inner {
         let job = Job { inner: self.clone(), request, agreed, frame };
         job.spawn(|job| {
             let mut s = job.inner.lock();
-            while s.open.len() > 1 {
+            while s.open.len() > 1 || s.ending > 0 {
                 s = job.inner.changed.wait(s).unwrap_or_else(|e| e.into_inner());
             }
             drop(s);
@@ -381,6 +384,7 @@ impl Inner {
             if s.open.get(&request.id).is_some_and(|r| Arc::ptr_eq(r, request)) {
                 s.open.remove(&request.id);
             }
+            s.ending += 1;
             (s.agreed, last)
         };
         let (minor, max) = agreed.map_or((MINOR_MAX, MAX_FRAME_DEFAULT), |a| (a.minor, a.max_frame));
@@ -402,6 +406,7 @@ impl Inner {
         } else {
             let _ = self.outbox.push(frame);
         }
+        self.lock().ending -= 1;
         self.changed.notify_all();
     }
 
@@ -473,7 +478,13 @@ impl Job {
 
     /// Sends an event; parks while there is no credit.
     pub fn event<M: Message>(&self, message: &M, tail: &[u8]) -> Result<(), Error> {
+        self.event_with(message, tail, || ())
+    }
+
+    /// As [`Job::event`]; `due` runs once nothing is waited for any more, before the host can have seen the event.
+    pub fn event_with<M: Message>(&self, message: &M, tail: &[u8], due: impl FnOnce()) -> Result<(), Error> {
         self.request.spend_credit()?;
+        due();
         self.inner.send(Frame::new(self.request.id, Flags(0), message, tail, self.agreed.minor))
     }
 }

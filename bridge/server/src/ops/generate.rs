@@ -66,14 +66,15 @@ fn run(
 
 /// A host that saw the last PREFILL may ask for a checkpoint at once: the request waits for the value to begin.
 fn prefilled(job: &Job, events: bool, done: usize, total: usize) -> Result<()> {
-    if done == total {
-        job.request.open_takes();
+    if !events {
+        return job.request.cancel.check();
     }
-    if events {
-        super::prefill_event(job, done, total)
-    } else {
-        job.request.cancel.check()
-    }
+    let message = m::Prefill { done: done as u32, total: total as u32 };
+    job.event_with(&message, b"", || {
+        if done == total {
+            job.request.open_takes();
+        }
+    })
 }
 
 fn complete(
