@@ -55,6 +55,7 @@ void test_sessions(const char *model_path);
 void test_limits(const char *model_path);
 void test_many(const char *model_path);
 void test_adapters(const char *model_path);
+void test_kv(void);
 void cut(const char *model_path, const char *file);
 void resume(const char *model_path, const char *file);
 
