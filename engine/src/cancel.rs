@@ -12,6 +12,7 @@ pub struct CancelToken(Arc<Node>);
 struct Node {
     set: AtomicBool,
     parent: Option<CancelToken>,
+    ask: Option<fn() -> bool>,
 }
 
 impl CancelToken {
@@ -22,7 +23,14 @@ impl CancelToken {
 
     /// A flag of its own that is also set when this one is: for one call among those that share a flag.
     pub fn child(&self) -> Self {
-        CancelToken(Arc::new(Node { set: AtomicBool::new(false), parent: Some(self.clone()) }))
+        CancelToken(Arc::new(Node { parent: Some(self.clone()), ..Node::default() }))
+    }
+
+    /// A flag that asks `ask` too, whenever it is looked at: between the layers of a pass, so it must be quick. For
+    /// where nobody else runs who could set the flag, as in a worker of a page. What `ask` cancels meanwhile is noticed
+    /// at once.
+    pub fn asking(ask: fn() -> bool) -> Self {
+        CancelToken(Arc::new(Node { ask: Some(ask), ..Node::default() }))
     }
 
     /// Sets the flag; idempotent, callable from any thread or a signal handler.
@@ -32,7 +40,10 @@ impl CancelToken {
 
     /// Whether the flag is set.
     pub fn is_cancelled(&self) -> bool {
-        self.0.set.load(Ordering::Relaxed) || self.0.parent.as_ref().is_some_and(Self::is_cancelled)
+        // The flag itself last: asking may set it.
+        self.0.parent.as_ref().is_some_and(Self::is_cancelled)
+            || self.0.ask.is_some_and(|ask| ask())
+            || self.0.set.load(Ordering::Relaxed)
     }
 
     /// `Err(Error::Cancelled)` once the flag is set.
@@ -57,5 +68,15 @@ mod tests {
         assert!(one.is_cancelled() && !other.is_cancelled() && !parent.is_cancelled());
         parent.cancel();
         assert_eq!(other.check(), Err(Error::Cancelled));
+    }
+
+    #[test]
+    fn who_is_asked_answers_for_all_children() {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        let parent = CancelToken::asking(|| SAID.load(Ordering::Relaxed));
+        let child = parent.child();
+        assert!(!parent.is_cancelled() && !child.is_cancelled());
+        SAID.store(true, Ordering::Relaxed);
+        assert!(parent.is_cancelled() && child.is_cancelled());
     }
 }

@@ -6,6 +6,7 @@ use crate::ops;
 use crate::outbox::{Closed, Outbox};
 use crate::port::Host;
 use crate::request::Request;
+use crate::turn::{self, Signal};
 use lean_engine::Error;
 use lean_protocol::messages as m;
 use lean_protocol::{
@@ -13,9 +14,10 @@ use lean_protocol::{
     MINOR_MAX, MINOR_MIN,
 };
 use std::collections::HashMap;
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+#[cfg(not(target_arch = "wasm32"))]
+use std::time::Instant;
 
 /// Requests that may be open at once; each running one has a thread.
 pub(crate) const OPEN_REQUESTS_MAX: usize = 64;
@@ -56,7 +58,7 @@ pub(crate) struct Inner {
     pub tables: Tables,
     outbox: Outbox,
     state: Mutex<State>,
-    changed: Condvar,
+    changed: Signal,
 }
 
 /// A connection; dropping it cancels everything.
@@ -65,6 +67,16 @@ pub struct Connection(Arc<Inner>);
 impl Connection {
     /// Opens a connection; its first frame, HELLO, is ready to be taken.
     pub fn open(host: Arc<dyn Host>) -> Self {
+        Self::open_with(host, Outbox::default())
+    }
+
+    /// The same for a host in the same process: frames are handed to `sink` as they are made, and there are none for
+    /// [`Connection::next`]. `sink` is called in the middle of requests, and must not submit anything.
+    pub fn with_sink(host: Arc<dyn Host>, sink: impl Fn(Frame) + Send + Sync + 'static) -> Self {
+        Self::open_with(host, Outbox::with_sink(Box::new(sink)))
+    }
+
+    fn open_with(host: Arc<dyn Host>, outbox: Outbox) -> Self {
         let hello = m::Hello {
             major: MAJOR,
             minor_min: MINOR_MIN,
@@ -76,9 +88,9 @@ impl Connection {
         let inner = Inner {
             host,
             tables: Tables::new(),
-            outbox: Outbox::default(),
+            outbox,
             state: Mutex::default(),
-            changed: Condvar::new(),
+            changed: Signal::default(),
         };
         let _ = inner.outbox.push(Frame::new(0, Flags(0), &hello, b"", MINOR_MAX));
         Self(Arc::new(inner))
@@ -110,6 +122,14 @@ impl Connection {
         self.0.lock().agreed.map_or(MAX_FRAME_DEFAULT, |a| a.max_frame)
     }
 
+    /// Sets the flag that ends a request and does nothing else, so that it can be called in the middle of any: for a
+    /// host in the same process that cannot be heard then. Its CANCEL is to follow.
+    pub fn flag(&self, request: u32) {
+        if let Some(request) = self.0.request(request) {
+            request.cancel.cancel();
+        }
+    }
+
     /// Whether and why the connection ended by itself.
     pub fn ended(&self) -> Option<Ended> {
         self.0.lock().ended
@@ -124,6 +144,7 @@ impl Connection {
     }
 
     /// Waits until no worker runs any more; says whether that came true in time.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn wait_idle(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut s = self.0.lock();
@@ -132,7 +153,7 @@ impl Connection {
             if left.is_zero() {
                 return false;
             }
-            s = self.0.changed.wait_timeout(s, left).unwrap_or_else(|e| e.into_inner()).0;
+            s = self.0.changed.block_for(s, left);
         }
         true
     }
@@ -176,26 +197,26 @@ impl Inner {
                 }
                 Ok(())
             }
-            m::Load::KIND => self.start(agreed, frame, ops::model::load),
+            m::Load::KIND => self.start_long(agreed, frame, ops::model::load),
             m::Unload::KIND => self.start(agreed, frame, ops::model::unload),
             m::ModelInfo::KIND => self.start(agreed, frame, ops::model::info),
-            m::Generate::KIND => self.start(agreed, frame, ops::generate::generate),
-            m::GenerateBranch::KIND => self.start(agreed, frame, ops::generate::branch),
+            m::Generate::KIND => self.start_long(agreed, frame, ops::generate::generate),
+            m::GenerateBranch::KIND => self.start_long(agreed, frame, ops::generate::branch),
             m::ModelStats::KIND => self.start(agreed, frame, ops::model::stats),
             m::ModelPrefixCache::KIND => self.start(agreed, frame, ops::model::prefix_cache),
-            m::SessionCut::KIND => self.start(agreed, frame, ops::session::cut),
+            m::SessionCut::KIND => self.start_long(agreed, frame, ops::session::cut),
             m::SessionOpen::KIND => self.start(agreed, frame, ops::session::open),
-            m::SessionAppend::KIND => self.start(agreed, frame, ops::session::append),
+            m::SessionAppend::KIND => self.start_long(agreed, frame, ops::session::append),
             m::SessionFork::KIND => self.start(agreed, frame, ops::session::fork),
             m::SessionClose::KIND => self.start(agreed, frame, ops::session::close),
             m::CheckpointTake::KIND => self.checkpoint_take(agreed, frame),
-            m::CheckpointSave::KIND => self.start(agreed, frame, ops::checkpoint::save),
+            m::CheckpointSave::KIND => self.start_long(agreed, frame, ops::checkpoint::save),
             m::CheckpointLoad::KIND => self.checkpoint_load(agreed, frame),
             m::CheckpointDrop::KIND => self.start(agreed, frame, ops::checkpoint::forget),
             m::Shutdown::KIND => self.shutdown(agreed, frame),
             m::AdapterLoad::KIND => self.start(agreed, frame, ops::adapter::load),
             m::AdapterDrop::KIND => self.start(agreed, frame, ops::adapter::forget),
-            m::SessionAdapt::KIND => self.start(agreed, frame, ops::adapter::adapt),
+            m::SessionAdapt::KIND => self.start_long(agreed, frame, ops::adapter::adapt),
             m::HelloAck::KIND => Err(Failure::protocol("a second HELLO_ACK")),
             kind if frame.flags.has(Flags::CRITICAL) => match self.register(agreed, &frame)? {
                 Some(request) => {
@@ -243,7 +264,7 @@ impl Inner {
         if frame.request == 0 {
             return Err(Failure::protocol(format!("a request of kind {} on request 0", frame.kind)));
         }
-        let request = Arc::new(Request::new(frame.request, agreed.credit));
+        let request = Arc::new(Request::new(frame.request, agreed.credit, self.host.cancel().child()));
         let refused = {
             let mut s = self.lock();
             if s.open.contains_key(&frame.request) {
@@ -273,10 +294,20 @@ impl Inner {
         frame: Frame,
         run: fn(&Job, M) -> Outcome<Answer>,
     ) -> Outcome<()> {
+        self.start_long(agreed, frame, async move |job: &Job, message: M| run(job, message))
+    }
+
+    /// The same for what may have to wait.
+    fn start_long<M: Message + Send + 'static>(
+        self: &Arc<Self>,
+        agreed: Agreed,
+        frame: Frame,
+        run: impl AsyncFnOnce(&Job, M) -> Outcome<Answer> + Send + 'static,
+    ) -> Outcome<()> {
         let message = decode_head::<M>(frame.head(), agreed.minor)?;
         if let Some(request) = self.register(agreed, &frame)? {
             let job = Job { inner: self.clone(), request, agreed, frame };
-            job.spawn(move |job| run(job, message));
+            job.spawn(async move |job: &Job| run(job, message).await);
         }
         Ok(())
     }
@@ -329,10 +360,11 @@ impl Inner {
         };
         others.iter().for_each(|r| self.cancel_one(r));
         let job = Job { inner: self.clone(), request, agreed, frame };
-        job.spawn(|job| {
-            let mut s = job.inner.lock();
+        job.spawn(async |job: &Job| {
+            let inner = &job.inner;
+            let mut s = inner.lock();
             while s.open.len() > 1 || s.ending > 0 {
-                s = job.inner.changed.wait(s).unwrap_or_else(|e| e.into_inner());
+                s = inner.changed.wait(&inner.state, s).await;
             }
             drop(s);
             job.inner.tables.clear();
@@ -452,17 +484,18 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Runs the work on its own thread; whatever happens there, the request ends.
-    pub fn spawn(self, work: impl FnOnce(&Job) -> Outcome<Answer> + Send + 'static) {
+    /// Runs the work in its turn; whatever happens there, the request ends.
+    pub fn spawn(self, work: impl AsyncFnOnce(&Job) -> Outcome<Answer> + Send + 'static) {
         self.inner.lock().workers += 1;
         let (inner, request) = (self.inner.clone(), self.request.clone());
-        let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| work(&self)))
+        let run = async move || {
+            let outcome = turn::caught(work(&self))
+                .await
                 .unwrap_or_else(|panic| Err(Error::Panic(panic_message(panic.as_ref())).into()));
             self.inner.finish(&self.request, outcome);
             self.inner.worker_ended();
         };
-        if let Err(e) = std::thread::Builder::new().name("lean-request".into()).spawn(run) {
+        if let Err(e) = turn::spawn(run) {
             inner.finish(
                 &request,
                 Err(Error::Busy { what: format!("no thread could be started ({e})") }.into()),
@@ -476,16 +509,42 @@ impl Job {
         Answer { kind: M::KIND, head: encode_head(message, self.agreed.minor), tail }
     }
 
-    /// Sends an event; parks while there is no credit.
+    /// Sends an event in the middle of a call; parks while there is no credit, or holds it where that is impossible
+    /// until [`Job::sent`].
     pub fn event<M: Message>(&self, message: &M, tail: &[u8]) -> Result<(), Error> {
         self.event_with(message, tail, || ())
     }
 
-    /// As [`Job::event`]; `due` runs once nothing is waited for any more, before the host can have seen the event.
+    /// As [`Job::event`]; `due` runs once nothing is waited for any more, before the host can have seen the event. It
+    /// does not run for an event that is held.
     pub fn event_with<M: Message>(&self, message: &M, tail: &[u8], due: impl FnOnce()) -> Result<(), Error> {
-        self.request.spend_credit()?;
-        due();
-        self.inner.send(Frame::new(self.request.id, Flags(0), message, tail, self.agreed.minor))
+        match self.request.spend_credit(self.event_frame(message, tail))? {
+            Some(frame) => {
+                due();
+                self.inner.send(frame)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Sends an event between calls; waits while there is no credit.
+    pub async fn event_in_turn<M: Message>(&self, message: &M, tail: &[u8]) -> Result<(), Error> {
+        self.credit(&mut |_| {}).await?;
+        self.event(message, tail)
+    }
+
+    /// Waits until an event may be sent; meanwhile hands out checkpoint requests.
+    pub async fn credit(&self, serve: &mut dyn FnMut(Arc<Request>)) -> Result<(), Error> {
+        self.request.wait_credit(serve, &|frame| self.inner.send(frame)).await
+    }
+
+    /// Waits until no event of an earlier call is held.
+    pub async fn sent(&self) -> Result<(), Error> {
+        self.request.wait_sent(&|frame| self.inner.send(frame)).await
+    }
+
+    fn event_frame<M: Message>(&self, message: &M, tail: &[u8]) -> Frame {
+        Frame::new(self.request.id, Flags(0), message, tail, self.agreed.minor)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The real engine behind the port.
 
 use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
+use lean_engine::gguf::Gguf;
 use lean_engine::{
     Adapter, Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model,
     Request, RequestOptions, Restore, Result, SaveOptions, Session, SessionOptions, TypeSource,
@@ -35,32 +36,21 @@ impl port::Host for EngineHost {
     ) -> Result<Arc<dyn port::Model>> {
         let backend = spec.backend.as_deref().unwrap_or("auto").parse()?;
         let kv = spec.kv.as_deref().unwrap_or("f32");
-        // The engine wants a callback that owns what it uses, while progress events belong to this request: a
-        // channel of one carries the numbers, and the load runs beside it.
-        let (send, receive) = crossbeam_channel::bounded::<(u64, u64)>(1);
         let options = LoadOptions {
             backend,
             threads: spec.threads.unwrap_or(0),
             kv: kv.parse().map_err(|e| Error::invalid("kv", e))?,
-            progress: Some(Box::new(move |done, total| {
-                let _ = send.send((done, total));
-            })),
             cancel: cancel.clone(),
             ..LoadOptions::default()
         };
-        let model = std::thread::scope(|scope| {
-            let loading = scope.spawn(|| Model::load(&spec.path, options));
-            let mut sent = Ok(());
-            for (done, total) in receive {
-                if sent.is_ok() {
-                    sent = on_progress(done, total).inspect_err(|_| cancel.cancel());
-                }
-            }
-            let model = loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            sent.and(model)
-        })?;
-        Ok(Arc::new(EngineModel { model, context: spec.context }))
+        let gguf = Gguf::open(spec.path.as_ref(), options.mmap)?;
+        Ok(served(Model::from_gguf_with(gguf, options, on_progress)?, spec.context))
     }
+}
+
+/// A model of the engine behind the port; `context` is the default of its sessions.
+pub fn served(model: Model, context: Option<usize>) -> Arc<dyn port::Model> {
+    Arc::new(EngineModel { model, context })
 }
 
 struct EngineModel {

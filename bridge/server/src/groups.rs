@@ -1,10 +1,11 @@
 //! Generations that start together: each comes as a request of its own and waits here for the others.
 
 use crate::port::{Branch, Generation, Session};
+use crate::turn::Signal;
 use lean_engine::{CancelToken, Error, Result};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// How often a member that waits looks at its own cancellation.
@@ -34,7 +35,7 @@ pub(crate) struct Groups(Mutex<HashMap<u32, Arc<Gathering>>>);
 struct Gathering {
     target: Target,
     state: Mutex<State>,
-    changed: Condvar,
+    changed: Signal,
 }
 
 #[derive(Default)]
@@ -51,7 +52,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Groups {
     /// Joins a group; the last of its members opens the sequence and starts all of them. A group that a member
     /// leaves before it is complete ends for all.
-    pub fn join(
+    pub async fn join(
         &self,
         number: u32,
         target: Target,
@@ -61,7 +62,8 @@ impl Groups {
         let cancel = member.cancel.clone();
         let (gathering, index, complete) = {
             let mut all = lock(&self.0);
-            let fresh = || Arc::new(Gathering { target, state: Mutex::default(), changed: Condvar::new() });
+            let fresh =
+                || Arc::new(Gathering { target, state: Mutex::default(), changed: Signal::default() });
             let gathering = all.entry(number).or_insert_with(fresh).clone();
             if gathering.target != target {
                 return Err(Error::invalid("group", "its members do not name the same target and number"));
@@ -80,7 +82,7 @@ impl Groups {
         if complete {
             gathering.start(open);
         }
-        match gathering.wait(index, &cancel) {
+        match gathering.wait(index, &cancel).await {
             Some(generation) => generation,
             None => {
                 lock(&self.0).retain(|_, g| !Arc::ptr_eq(g, &gathering));
@@ -124,7 +126,7 @@ impl Gathering {
     }
 
     /// What the member gets; `None` if it was cancelled before.
-    fn wait(&self, index: usize, cancel: &CancelToken) -> Option<Result<Box<dyn Generation>>> {
+    async fn wait(&self, index: usize, cancel: &CancelToken) -> Option<Result<Box<dyn Generation>>> {
         let mut state = lock(&self.state);
         loop {
             if let Some(outcome) = &mut state.outcome {
@@ -134,7 +136,7 @@ impl Gathering {
             if cancel.is_cancelled() {
                 return None;
             }
-            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(|e| e.into_inner()).0;
+            state = self.changed.wait_timeout(&self.state, state, LOOK).await;
         }
     }
 }

@@ -2,6 +2,7 @@
 //! [`Connection::submit`] and come out of [`Connection::next`], whether a pipe or a function call carries them.
 //!
 //! - [`Connection`]: handshake, open requests, dispatch; it never runs the engine itself;
+//! - `turn`: requests on threads, or one after the other where there are none;
 //! - [`port`]: the little that a request needs of an engine;
 //! - [`echo`]: a model without weights behind that port, so that hosts are tested without any;
 //! - [`engine`]: the real one.
@@ -11,6 +12,8 @@
 //! credit, and frames not yet taken are limited in bytes.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
+// Guards are handed to `turn::Signal::wait`, which lets go of them; that of a session is held by its one user.
+#![allow(clippy::await_holding_lock)]
 
 mod connection;
 pub mod echo;
@@ -23,5 +26,9 @@ mod ops;
 mod outbox;
 pub mod port;
 mod request;
+#[cfg(target_arch = "wasm32")]
+pub mod turn;
+#[cfg(not(target_arch = "wasm32"))]
+mod turn;
 
 pub use connection::{Connection, Ended};

@@ -20,10 +20,15 @@ struct State {
     closed: bool,
 }
 
+/// Takes frames as they are made.
+pub(crate) type Sink = Box<dyn Fn(Frame) + Send + Sync>;
+
 #[derive(Default)]
 pub(crate) struct Outbox {
     state: Mutex<State>,
     changed: Condvar,
+    /// Whoever takes frames at once; nothing is queued then.
+    sink: Option<Sink>,
 }
 
 fn cost(frame: &Frame) -> usize {
@@ -31,6 +36,10 @@ fn cost(frame: &Frame) -> usize {
 }
 
 impl Outbox {
+    pub fn with_sink(sink: Sink) -> Self {
+        Self { sink: Some(sink), ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -44,6 +53,11 @@ impl Outbox {
         if s.closed {
             return Err(Closed);
         }
+        if let Some(sink) = &self.sink {
+            drop(s);
+            sink(frame);
+            return Ok(());
+        }
         s.bytes += cost(&frame);
         s.frames.push_back(frame);
         self.changed.notify_all();
@@ -53,11 +67,18 @@ impl Outbox {
     /// Queues a last frame, if any, without waiting, and refuses all later ones. What is queued may be taken.
     pub fn finish(&self, last: Option<Frame>) {
         let mut s = self.lock();
-        if let (false, Some(frame)) = (s.closed, last) {
-            s.bytes += cost(&frame);
-            s.frames.push_back(frame);
+        let open = !std::mem::replace(&mut s.closed, true);
+        match (last.filter(|_| open), &self.sink) {
+            (Some(frame), Some(sink)) => {
+                drop(s);
+                sink(frame);
+            }
+            (Some(frame), None) => {
+                s.bytes += cost(&frame);
+                s.frames.push_back(frame);
+            }
+            (None, _) => {}
         }
-        s.closed = true;
         self.changed.notify_all();
     }
 

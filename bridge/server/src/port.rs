@@ -34,6 +34,10 @@ pub trait Host: Send + Sync {
     fn name(&self) -> String;
     /// What this build can do, such as `cpu` or `echo`.
     fn capabilities(&self) -> Vec<String>;
+    /// A flag that ends every request, of which each request's own is a child.
+    fn cancel(&self) -> CancelToken {
+        CancelToken::new()
+    }
     /// Loads a model. Blocks; looks at `cancel` often.
     fn load(
         &self,

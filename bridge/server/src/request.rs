@@ -1,8 +1,10 @@
 //! One open request: its cancel flag, its credit, and what other frames want of it.
 
+use crate::turn::{Signal, BLOCKS};
 use lean_engine::{CancelToken, Result};
+use lean_protocol::Frame;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A blob that is being uploaded with the request.
 #[derive(Debug, Default)]
@@ -22,19 +24,21 @@ struct Flow {
     /// Whether the request is a generation that still answers them.
     gives_checkpoints: bool,
     upload: Option<Upload>,
+    /// Events of a call that could not wait for credit where it was.
+    held: VecDeque<Frame>,
 }
 
 pub(crate) struct Request {
     pub id: u32,
     pub cancel: CancelToken,
     flow: Mutex<Flow>,
-    changed: Condvar,
+    changed: Signal,
 }
 
 impl Request {
-    pub fn new(id: u32, credit: u32) -> Self {
+    pub fn new(id: u32, credit: u32, cancel: CancelToken) -> Self {
         let flow = Flow { credit, ..Flow::default() };
-        Self { id, cancel: CancelToken::new(), flow: Mutex::new(flow), changed: Condvar::new() }
+        Self { id, cancel, flow: Mutex::new(flow), changed: Signal::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Flow> {
@@ -55,8 +59,13 @@ impl Request {
         self.changed.notify_all();
     }
 
-    /// Waits until an event may be sent; meanwhile hands out checkpoint requests.
-    pub fn wait_credit(&self, serve: &mut dyn FnMut(Arc<Request>)) -> Result<()> {
+    /// Waits until an event may be sent and `send` has sent those that are held; meanwhile hands out checkpoint
+    /// requests.
+    pub async fn wait_credit(
+        &self,
+        serve: &mut dyn FnMut(Arc<Request>),
+        send: &dyn Fn(Frame) -> Result<()>,
+    ) -> Result<()> {
         let mut flow = self.lock();
         loop {
             if let Some(take) = flow.takes.pop_front() {
@@ -67,10 +76,33 @@ impl Request {
             }
             self.cancel.check()?;
             if flow.credit > 0 {
-                return Ok(());
+                let Some(frame) = flow.held.pop_front() else { return Ok(()) };
+                flow.credit -= 1;
+                drop(flow);
+                send(frame)?;
+                flow = self.lock();
+                continue;
             }
-            flow = self.changed.wait(flow).unwrap_or_else(|e| e.into_inner());
+            flow = self.changed.wait(&self.flow, flow).await;
         }
+    }
+
+    /// Waits until all events that are held have been sent.
+    pub async fn wait_sent(&self, send: &dyn Fn(Frame) -> Result<()>) -> Result<()> {
+        let mut flow = self.lock();
+        while !flow.held.is_empty() {
+            self.cancel.check()?;
+            if flow.credit == 0 {
+                flow = self.changed.wait(&self.flow, flow).await;
+                continue;
+            }
+            flow.credit -= 1;
+            let frame = flow.held.pop_front();
+            drop(flow);
+            frame.map_or(Ok(()), send)?;
+            flow = self.lock();
+        }
+        Ok(())
     }
 
     /// Hands out checkpoint requests without waiting for credit.
@@ -84,16 +116,21 @@ impl Request {
         }
     }
 
-    /// Waits for credit and spends one. Checkpoint requests stay queued for the next pause.
-    pub fn spend_credit(&self) -> Result<()> {
+    /// Spends credit for an event in the middle of a call, and waits for it; where that is not possible, the event is
+    /// held until [`Request::wait_credit`]. Gives back what may be sent now.
+    pub fn spend_credit(&self, event: Frame) -> Result<Option<Frame>> {
         let mut flow = self.lock();
         loop {
             self.cancel.check()?;
-            if flow.credit > 0 {
+            if flow.credit > 0 && flow.held.is_empty() {
                 flow.credit -= 1;
-                return Ok(());
+                return Ok(Some(event));
             }
-            flow = self.changed.wait(flow).unwrap_or_else(|e| e.into_inner());
+            if !BLOCKS {
+                flow.held.push_back(event);
+                return Ok(None);
+            }
+            flow = self.changed.block(flow);
         }
     }
 

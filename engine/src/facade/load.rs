@@ -200,7 +200,23 @@ impl Model {
     }
 
     /// Loads an open file.
-    pub fn from_gguf(mut gguf: Gguf, mut options: LoadOptions) -> Result<Self> {
+    pub fn from_gguf(gguf: Gguf, mut options: LoadOptions) -> Result<Self> {
+        let mut callback = options.progress.take();
+        Self::from_gguf_with(gguf, options, &mut |done, total| {
+            if let Some(callback) = &mut callback {
+                callback(done, total);
+            }
+            Ok(())
+        })
+    }
+
+    /// The same with progress for a callback that is borrowed, whose error ends the load;
+    /// [`LoadOptions::progress`] is not called.
+    pub fn from_gguf_with(
+        mut gguf: Gguf,
+        options: LoadOptions,
+        on_progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<Self> {
         options.cancel.check()?;
         let plan = crate::model::plan(&gguf)?;
         let tokenizer = Arc::new(Tokenizer::from_gguf(&gguf.metadata)?);
@@ -215,11 +231,9 @@ impl Model {
         let asked = ModelPlan::of(&gguf, &plan);
         // From here on only tensors are read; the metadata holds a second copy of the vocabulary.
         gguf.metadata = Default::default();
-        let (cancel, mut callback) = (options.cancel.clone(), options.progress.take());
+        let cancel = options.cancel.clone();
         let mut progress = |done: u64, total: u64| {
-            if let Some(callback) = &mut callback {
-                callback(done, total);
-            }
+            on_progress(done, total)?;
             cancel.check()
         };
         let targets = crate::model::targets(&plan);

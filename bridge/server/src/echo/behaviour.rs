@@ -1,7 +1,8 @@
 //! What an echo model does besides echoing.
 
 use lean_engine::{CancelToken, Error, Result};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use web_time::Instant;
 
 /// Parsed from the load path: `echo`, or `echo?` and `name=number` pairs joined by `&`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Behaviour {
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(Duration::from_millis(2)));
+            crate::turn::sleep(left.min(Duration::from_millis(2)));
         }
     }
 }

@@ -33,6 +33,9 @@ impl<H: Host> Host for EchoHost<H> {
         all.push("echo".into());
         all
     }
+    fn cancel(&self) -> CancelToken {
+        self.0.cancel()
+    }
     fn load(
         &self,
         spec: &LoadSpec,

@@ -19,7 +19,7 @@ pub(crate) fn forget(job: &Job, drop: m::AdapterDrop) -> Outcome<Answer> {
     Ok(job.answer(&m::Ok {}, Vec::new()))
 }
 
-pub(crate) fn adapt(job: &Job, adapt: m::SessionAdapt) -> Outcome<Answer> {
+pub(crate) async fn adapt(job: &Job, adapt: m::SessionAdapt) -> Outcome<Answer> {
     change(job, adapt.session, |session| {
         let (n, scales) = (adapt.adapters.len(), &adapt.scales);
         if !scales.is_empty() && scales.len() != n {
@@ -32,4 +32,5 @@ pub(crate) fn adapt(job: &Job, adapt: m::SessionAdapt) -> Outcome<Answer> {
         let mut on_prefill = |done, total| prefill_event(job, done, total);
         Ok(session.adapt(&list, &job.request.cancel, &mut on_prefill)?)
     })
+    .await
 }

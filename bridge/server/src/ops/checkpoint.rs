@@ -22,7 +22,7 @@ pub(super) fn keep(job: &Job, checkpoint: Arc<dyn Checkpoint>) -> Outcome<Answer
     Ok(job.answer(&m::Checkpoint { checkpoint, tokens }, Vec::new()))
 }
 
-pub(crate) fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> {
+pub(crate) async fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> {
     let doc = document(job)?;
     only(&doc, &["compress", "parent"])?;
     let compress = match doc.get("compress") {
@@ -39,7 +39,7 @@ pub(crate) fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> {
         None => {
             let piece = CHUNK_BYTES.min(job.agreed.max_frame as usize - CHUNK_HEAD_BYTES);
             for (i, chunk) in bytes.chunks(piece).enumerate() {
-                job.event(&m::Chunk { offset: (i * piece) as u64, digest: None }, chunk)?;
+                job.event_in_turn(&m::Chunk { offset: (i * piece) as u64, digest: None }, chunk).await?;
             }
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn upload_chunk(
         agreed,
         frame: Frame::from_parts(frame.request, frame.kind, frame.flags, b"", b""),
     };
-    job.spawn(move |job| {
+    job.spawn(async move |job: &Job| {
         if chunk.digest != Some(upload.crc) {
             let reason =
                 format!("digest {:08x} announced, {:08x} received", chunk.digest.unwrap_or(0), upload.crc);

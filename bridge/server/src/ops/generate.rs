@@ -7,12 +7,13 @@ use crate::failure::Outcome;
 use crate::groups::{Member, Target};
 use crate::port::{Event, Generation, Output, Session};
 use crate::request::Request;
+use crate::turn;
 use lean_engine::{Error, Result};
 use lean_protocol::messages as m;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
-pub(crate) fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
+pub(crate) async fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
     let doc = document(job)?;
     only(&doc, &["blocks", "type", "options"])?;
     match (request.model, request.session) {
@@ -22,14 +23,14 @@ pub(crate) fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
                 None => model.open(None)?,
                 Some(c) => model.restore(&*job.inner.tables.checkpoints.get(c)?, None)?,
             };
-            let (output, end) = run(job, &request, start, &doc)?;
+            let (output, end) = run(job, &request, start, &doc).await?;
             answer(job, request.keep, output, end.as_ref())
         }
         (None, Some(session)) if request.checkpoint.is_none() => {
             let slot = job.inner.tables.sessions.get(session)?;
             let mut session = lock(&slot)?;
             // On a fork: whatever goes wrong, the session is as it was.
-            let (output, end) = run(job, &request, session.fork()?, &doc)?;
+            let (output, end) = run(job, &request, session.fork()?, &doc).await?;
             let answer = answer(job, request.keep, output, end.as_ref())?;
             *session = end;
             Ok(answer)
@@ -38,7 +39,7 @@ pub(crate) fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
     }
 }
 
-fn run(
+async fn run(
     job: &Job,
     request: &m::Generate,
     mut session: Box<dyn Session>,
@@ -61,7 +62,7 @@ fn run(
         prefilled(job, request.events, done, total)
     })?;
     let generation = session.generate(ty, options, &job.request.cancel)?;
-    complete(job, request.events, generation)
+    complete(job, request.events, generation).await
 }
 
 /// A host that saw the last PREFILL may ask for a checkpoint at once: the request waits for the value to begin.
@@ -77,19 +78,21 @@ fn prefilled(job: &Job, events: bool, done: usize, total: usize) -> Result<()> {
     })
 }
 
-fn complete(
+async fn complete(
     job: &Job,
     events: bool,
     mut generation: Box<dyn Generation>,
 ) -> Result<(Output, Box<dyn Session>)> {
+    job.sent().await?;
     job.request.open_takes();
-    drive(job, events, generation.as_mut())?;
+    drive(job, events, generation.as_mut()).await?;
+    job.sent().await?;
     job.request.cancel.check()?;
     generation.finish()
 }
 
 /// One of several values that are decoded together.
-pub(crate) fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Answer> {
+pub(crate) async fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Answer> {
     let doc = document(job)?;
     only(&doc, &["blocks", "type", "options"])?;
     let m::GenerateBranch { members, model, session, checkpoint, .. } = request;
@@ -116,19 +119,20 @@ pub(crate) fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Answer> {
         _ => Err(Error::invalid("model", "either a model (and perhaps a checkpoint) or a session")),
     };
     let target = Target { members, model, session, checkpoint };
-    let generation = tables.groups.join(request.group, target, member, open)?;
-    let (output, end) = complete(job, request.events, generation)?;
+    let generation = tables.groups.join(request.group, target, member, open).await?;
+    let (output, end) = complete(job, request.events, generation).await?;
     answer(job, request.keep, output, end.as_ref())
 }
 
 /// Pulls events until the value is whole. Credit is waited for *before* the step that earns an event, so a
 /// parked generation has computed nothing that the host has not seen, and a checkpoint taken meanwhile holds
 /// exactly the tokens sent.
-fn drive(job: &Job, events: bool, generation: &mut dyn Generation) -> Result<()> {
+async fn drive(job: &Job, events: bool, generation: &mut dyn Generation) -> Result<()> {
     loop {
+        turn::pause().await;
         let mut serve = |take: Arc<Request>| give_checkpoint(job, &take, generation);
         if events {
-            job.request.wait_credit(&mut serve)?;
+            job.credit(&mut serve).await?;
         } else {
             job.request.poll(&mut serve)?;
         }

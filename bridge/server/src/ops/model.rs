@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Progress events of one load, at most: a bar needs no more.
 const PROGRESS_STEPS: u64 = 64;
 
-pub(crate) fn load(job: &Job, load: m::Load) -> Outcome<Answer> {
+pub(crate) async fn load(job: &Job, load: m::Load) -> Outcome<Answer> {
     let doc = document(job)?;
     only(&doc, &["kv"])?;
     let kv = match doc.get("kv") {
@@ -37,6 +37,7 @@ pub(crate) fn load(job: &Job, load: m::Load) -> Outcome<Answer> {
         Ok(())
     };
     let model = job.inner.host.load(&spec, &mut on_progress, &job.request.cancel)?;
+    job.sent().await?;
     job.request.cancel.check()?;
     let info = model.info().to_string().into_bytes();
     let model = job.inner.tables.models.insert(model)?;

@@ -38,7 +38,7 @@ pub(crate) fn open(job: &Job, open: m::SessionOpen) -> Outcome<Answer> {
 
 /// Changes a session and answers what it is then. The change works on a fork: whatever goes wrong, the session is as
 /// it was.
-pub(super) fn change(
+pub(super) async fn change(
     job: &Job,
     handle: u32,
     change: impl FnOnce(&mut dyn Session) -> Outcome<()>,
@@ -47,18 +47,20 @@ pub(super) fn change(
     let mut session = lock(&slot)?;
     let mut work = session.fork()?;
     change(work.as_mut())?;
+    job.sent().await?;
     *session = work;
     let tokens = session.tokens() as u32;
     Ok(job.answer(&m::Session { session: handle, tokens }, Vec::new()))
 }
 
-pub(crate) fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
+pub(crate) async fn append(job: &Job, append: m::SessionAppend) -> Outcome<Answer> {
     change(job, append.session, |session| {
         let doc = document(job)?;
         only(&doc, &["blocks"])?;
         let mut on_prefill = |done, total| prefill_event(job, done, total);
         Ok(append_blocks(job, session, &doc, append.replace, &mut on_prefill)?)
     })
+    .await
 }
 
 /// Appends the document's blocks, if it has any.
@@ -81,12 +83,13 @@ pub(super) fn append_blocks(
     session.append(blocks, replace, &job.request.cancel, on_prefill)
 }
 
-pub(crate) fn cut(job: &Job, cut: m::SessionCut) -> Outcome<Answer> {
+pub(crate) async fn cut(job: &Job, cut: m::SessionCut) -> Outcome<Answer> {
     change(job, cut.session, |session| {
         let end = cut.end.map_or(session.tokens(), |end| end as usize);
         let mut on_prefill = |done, total| prefill_event(job, done, total);
         Ok(session.cut(cut.begin as usize..end, &job.request.cancel, &mut on_prefill)?)
     })
+    .await
 }
 
 pub(crate) fn fork(job: &Job, fork: m::SessionFork) -> Outcome<Answer> {

@@ -184,12 +184,19 @@ impl Isa {
     #[inline]
     pub fn call<K: Kernel>(self, kernel: K) -> K::Out {
         match self.0 {
-            Kind::Portable => kernel.run::<portable::F32x8>(),
+            Kind::Portable => plain(kernel),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Kind::Avx2` is private and made by `detect` alone, after it found the features.
             Kind::Avx2 => unsafe { avx2::call(kernel) },
         }
     }
+}
+
+/// Runs a kernel with plain lanes; in WebAssembly with its vectors, which every engine of it has.
+#[cfg_attr(target_arch = "wasm32", target_feature(enable = "simd128"))]
+#[inline]
+fn plain<K: Kernel>(kernel: K) -> K::Out {
+    kernel.run::<portable::F32x8>()
 }
 
 #[cfg(test)]
