@@ -25,6 +25,7 @@ go     | go    | the Go module against the bridge process, under the race detect
 conformance | lines | the same conversations with the bridge, frame by frame, from Node, Python and Go
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
+web    | node  | the package for the web, in Node and in headless Chromium
 clippy | exit  | lints, with warnings as errors
 '
 
@@ -125,6 +126,13 @@ suite_verify() {
 suite_wasm() {
   build
   tests/wasm/run.sh
+}
+
+suite_web() {
+  build
+  command -v node >/dev/null || skip "node is missing"
+  LEAN_BUILT=1 hosts/web/build.sh --dev
+  hosts/web/test.sh
 }
 
 # ---- what they share ------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 #
 #   wasm_setup                 makes the target's standard library available
 #   wasm_cargo build -p X ...  cargo for the target
-#   wasm_output NAME           where a crate's .wasm file lies after `wasm_cargo build`
+#   wasm_output NAME           where a crate's .wasm file lies after `wasm_cargo build`, of the profile $wasm_profile
 #
 # rustup's own target is used where it can be had. Where it cannot, Debian's rustc-web comes with the sources of the
 # standard library, which is then built along (-Zbuild-std) and linked by the lld of the Rust at hand.
 
 wasm_target=wasm32-unknown-unknown
 wasm_from_source=
+wasm_profile=debug
 
 wasm_setup() {
   local libs
@@ -38,5 +39,5 @@ wasm_cargo() {
 wasm_output() {
   local target=target
   [ -z "$wasm_from_source" ] || target=target/wasm-std
-  echo "$target/$wasm_target/debug/$1.wasm"
+  echo "$target/$wasm_target/$wasm_profile/$1.wasm"
 }

@@ -5,7 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . scripts/wasm.sh
 
 wasm_setup
-wasm_cargo build -p lean-wasm-test --lib
+# With the crate of the web package: the same features for both.
+wasm_cargo build -p lean-web -p lean-wasm-test --lib
 # As scripts/test.sh builds, so that nothing is compiled twice.
 cargo build --workspace --all-targets
 target/debug/lean-wasm-bindgen "$(wasm_output lean_wasm_test)" target/wasm-test nodejs

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Builds the package into hosts/web/dist: the engine's WebAssembly, the client and the studio.
+#
+#   hosts/web/build.sh          small and fast, for people: takes minutes
+#   hosts/web/build.sh --dev    as the tests are built, so that nothing is compiled twice
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. scripts/wasm.sh
+
+dist=hosts/web/dist
+wasm_setup
+if [ "${1:-}" = --dev ]; then
+  wasm_profile=debug
+  # With the crate of the other WebAssembly test: the same features for both.
+  wasm_cargo build -p lean-web -p lean-wasm-test --lib
+else
+  wasm_profile=web
+  CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=-Ctarget-feature=+simd128 wasm_cargo build --profile web -p lean-web
+fi
+# As scripts/test.sh builds, so that nothing is compiled twice.
+[ -n "${LEAN_BUILT:-}" ] || cargo build --workspace --all-targets
+
+rm -rf $dist
+mkdir -p $dist/client
+target/debug/lean-wasm-bindgen "$(wasm_output lean_web)" $dist/engine web
+# The client is Node's: all of it that knows no process.
+for part in hosts/node/src/*.js; do
+  case $(basename "$part") in index.js | process.js | bridge-path.js) ;; *) cp "$part" $dist/client/ ;; esac
+done
+cp hosts/node/index.d.cts $dist/client/types.d.ts
+cp hosts/web/src/*.js hosts/web/src/*.d.ts $dist/
+cp -r hosts/web/studio $dist/studio
+mkdir $dist/studio/check
+fixture=tests/fixtures/models/llama-hd64-tied.s1.q4_1
+cp $fixture.gguf $dist/studio/check/model.gguf
+# What the native build makes of it, for the device check.
+for prompt in 'Once upon a time' 'The weather in Oslo' 'Invent a user.'; do
+  target/debug/lean generate --model $fixture.gguf --portable -n 32 --prompt "$prompt" |
+    node -e 'console.log(JSON.stringify({ prompt: process.argv[1], tokens: 32, text: require("fs").readFileSync(0, "utf8").slice(0, -1) }))' "$prompt"
+done > $dist/studio/check/expected.jsonl
+echo '[]' > $dist/studio/models.json
+wasm=$dist/engine/lean_web_bg.wasm
+echo "$wasm: $(stat -c %s $wasm) bytes, compressed $(gzip -9 -c $wasm | wc -c)"

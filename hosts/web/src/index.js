@@ -1,0 +1,167 @@
+// lean for the web: typed values out of language models that run in a worker of the page.
+
+import { Checkpoint } from './client/checkpoint.js';
+import { only } from './client/check.js';
+import { Connection } from './client/connection.js';
+import { invalid, LeanError } from './client/errors.js';
+import { Stream } from './client/generation.js';
+import { loadModel, Model, Session } from './client/model.js';
+import { wireBlocks } from './client/options.js';
+import { Type, type } from './client/type.js';
+import { mailbox } from './cancels.js';
+import { cache } from './store.js';
+import { engineError, WorkerTransport } from './transport.js';
+
+export { Checkpoint, Engine, LeanError, Model, Session, Stream, Type, type };
+
+/** The name that a worker's only model has. */
+const MODEL = 'model';
+const BACKENDS = ['auto', 'cpu', 'gpu', 'threads', 'single'];
+
+const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+
+/** What this page could use, and what of it this package does. */
+async function capabilities() {
+  const gpu = globalThis.navigator?.gpu;
+  const adapter = await gpu?.requestAdapter().catch(() => null);
+  return {
+    webgpu: Boolean(adapter),
+    shaderF16: adapter?.features.has('shader-f16') ?? false,
+    subgroups: adapter?.features.has('subgroups') ?? false,
+    crossOriginIsolated: globalThis.crossOriginIsolated === true,
+    hardwareConcurrency: globalThis.navigator?.hardwareConcurrency ?? 1,
+    fileSystem: typeof globalThis.navigator?.storage?.getDirectory === 'function',
+    /** What `backend: "auto"` means here. */
+    backend: 'single',
+  };
+}
+
+function chosenBackend(backend = 'auto') {
+  if (!BACKENDS.includes(backend)) throw invalid(`load: backend: one of ${BACKENDS.join(', ')}`);
+  if (backend === 'gpu' || backend === 'threads') {
+    const what = backend === 'gpu' ? 'WebGPU' : 'threads';
+    throw new LeanError(`load: this package has no build for ${what} yet; use backend: "auto"`, { code: 402, name: 'device', class: 'resource' });
+  }
+  return 'single';
+}
+
+/** What a source is for the worker. */
+function described(source, { cache: useCache, digest }) {
+  if (source instanceof URL || typeof source === 'string') {
+    return { url: new URL(source, globalThis.location?.href).href, cache: useCache, digest };
+  }
+  if (typeof Blob === 'function' && source instanceof Blob) return { blob: source };
+  if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return { blob: new Blob([source]) };
+  throw invalid('load: a model is a URL, a File or Blob, or bytes');
+}
+
+/** A worker with the engine in it, greeted. */
+async function connect({ worker, box = mailbox(), wasm }) {
+  const transport = new WorkerTransport(worker, box);
+  worker.postMessage({ box, wasm: wasm === undefined ? undefined : new URL(wasm, globalThis.location?.href).href });
+  const connection = new Connection(transport);
+  const hello = await connection.ready;
+  return { transport, connection, hello };
+}
+
+/** The engines of a page. */
+export const Lean = {
+  /** What this page could use, and what `backend: "auto"` means. */
+  capabilities,
+  /** Cached models. */
+  cache,
+
+  /**
+   * Loads a model into a worker of its own.
+   * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} source
+   */
+  async load(source, options = {}) {
+    const known = ['backend', 'context', 'kv', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
+    const { signal, onProgress, worker, wasm, ...how } = only(options, known, 'load');
+    const chosen = chosenBackend(how.backend);
+    const echo = typeof source === 'string' && /^echo(\?|$)/.test(source);
+    const given = echo ? null : described(source, how);
+    signal?.throwIfAborted();
+    const made = worker ?? new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'lean' });
+    const { transport, connection, hello } = await connect({ worker: made, wasm });
+    try {
+      const { cache: _, digest, ...rest } = how;
+      const from = given && (await transport.call('prepare', { as: MODEL, ...given }, { signal, onProgress }));
+      const progress = onProgress && ((p) => onProgress({ stage: 'load', ...p }));
+      const wire = { ...rest, backend: 'cpu', onProgress: progress, signal };
+      const engine = await loadModel(connection, echo ? source : MODEL, wire, Engine);
+      await transport.call('release', { as: MODEL });
+      engine.attach({ transport, connection, version: hello.engine, backend: chosen, source: from });
+      return engine;
+    } catch (e) {
+      transport.kill();
+      throw e;
+    }
+  },
+};
+
+/** A loaded model and its worker. */
+class Engine extends Model {
+  #transport;
+  #connection;
+
+  /** For `Lean.load`. */
+  attach({ transport, connection, version, backend, source }) {
+    this.#transport = transport;
+    this.#connection = connection;
+    /** Name and version of the engine. */
+    this.version = version;
+    /** What it runs on: `single` is one thread with SIMD. */
+    this.backend = backend;
+    /** Where the bytes came from, how many, and their SHA-256 where it is known. */
+    this.source = source;
+    /** Resolves, never rejects, with the error that says how the instance ended: disposed of, or a panic. */
+    this.ended = transport.ended;
+  }
+
+  async #ask(question, about) {
+    const said = JSON.parse(await this.#transport.call('ask', { question, about: { source: MODEL, ...about } }));
+    if (said.error) throw engineError(said.error);
+    return said.ok;
+  }
+
+  /** A conversation as the model's template writes it. */
+  chatRender(messages, options = {}) {
+    const { tools, addGenerationPrompt } = only(options, ['tools', 'addGenerationPrompt'], 'chatRender');
+    const chat = { messages, ...(tools && { tools }), ...(addGenerationPrompt !== undefined && { add_generation_prompt: addGenerationPrompt }) };
+    return this.#ask('chat_render', { chat });
+  }
+
+  /** A conversation without its oldest exchange; null if there is nothing to drop. */
+  async chatTrimOldestExchange(messages) {
+    const shorter = await this.#ask('chat_trim_oldest_exchange', { chat: { messages } });
+    return shorter && shorter.messages;
+  }
+
+  /** The tokens of blocks: `{ ids, texts }`. */
+  tokenize(blocks) {
+    return this.#ask('tokenize', { blocks: wireBlocks(blocks) });
+  }
+
+  /** Throws what is wrong with a type, before any token is made of it. */
+  async checkType(type) {
+    if (!(type instanceof Type)) throw invalid('checkType: a type is needed');
+    await this.#ask('check_type', { type: type.toJSON() });
+  }
+
+  /** Bytes of the instance's memory, which only grows. */
+  memory() {
+    return this.#transport.call('memory');
+  }
+
+  /** Ends the worker: what still runs is cancelled, and all memory is free. */
+  async dispose() {
+    this.#connection.cancelWaiting();
+    this.#transport.kill();
+    await this.#transport.ended;
+  }
+
+  async [asyncDispose]() {
+    await this.dispose();
+  }
+}

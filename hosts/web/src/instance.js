@@ -1,0 +1,148 @@
+// The engine's instance in its worker: messages of the page in, messages for the page out. It knows neither browsers
+// nor Node; `environment` brings what differs.
+//
+// From the page: {bytes, id?, url?} frames of the protocol (with a request's id and its URL to cancel); {end}; and calls
+// {call, name, ...}, which are answered with {call, ok} or {call, error}. To the page: {bytes}, {progress, call},
+// {ended: {exitCode} | {panic}}.
+
+import { Cancels } from './cancels.js';
+
+const END = 1;
+const HEADER_BYTES = 16;
+
+/** Frames begin after the greeting's eight bytes of magic. */
+const MAGIC_BYTES = 8;
+
+/**
+ * Serves one engine.
+ * @param {{ engine: any, box: Int32Array | null, post: (message: object, transfer?: ArrayBuffer[]) => void,
+ *   soon: (f: () => void) => void, prepare: (given: object, tools: object) => Promise<object>,
+ *   find?: (name: string) => object }} environment
+ *   `engine`: the exports of the wasm package; `soon` runs a function after the messages that wait by now; `prepare`
+ *   makes a reader { size, read(offset, into) } of what the page named; `find`, if there is one, of a name that it did not.
+ */
+export function serve({ engine, box, post, soon, prepare, find }) {
+  const cancels = new Cancels(box);
+  const readers = new Map();
+  const aborts = new Map();
+  let panic = null;
+  let over = false;
+  let running = false;
+  let greeted = false;
+
+  const worker = {
+    write(bytes) {
+      const copy = bytes.slice();
+      if (greeted) {
+        const head = new DataView(copy.buffer);
+        if (copy.length >= HEADER_BYTES && head.getUint16(10, true) & END) cancels.end(head.getUint32(4, true));
+      }
+      greeted ||= copy.length === MAGIC_BYTES;
+      post({ bytes: copy }, [copy.buffer]);
+    },
+    size(name) {
+      return reader(name).size;
+    },
+    read(name, offset, into) {
+      reader(name).read(offset, into);
+    },
+    cancelled: () => Uint32Array.from(cancels.take()),
+    panicked(message) {
+      panic = message;
+    },
+  };
+
+  function reader(name) {
+    if (!readers.has(name) && find) readers.set(name, find(name));
+    const found = readers.get(name);
+    if (!found) throw new Error('no such model; load it from a URL, a File or bytes');
+    return found;
+  }
+
+  function end(how) {
+    if (over) return;
+    over = true;
+    post({ ended: how });
+  }
+
+  /** Calls the engine. What it throws is the end of the instance: its memory may be in any state. */
+  function guarded(call) {
+    if (over) return undefined;
+    try {
+      return call();
+    } catch (e) {
+      end({ panic: panic ?? String(e?.message ?? e) });
+      return undefined;
+    }
+  }
+
+  function run() {
+    running = false;
+    const more = guarded(() => server.run());
+    if (over) return;
+    const exitCode = server.ended();
+    if (exitCode !== undefined) end({ exitCode });
+    else if (more) awake();
+  }
+
+  function awake() {
+    if (running || over) return;
+    running = true;
+    soon(run);
+  }
+
+  async function answer({ call, name, ...given }) {
+    try {
+      post({ call, ok: await calls[name]({ call, ...given }) });
+    } catch (e) {
+      const { message, name: kind, code, details } = e ?? {};
+      post({ call, error: { message: String(message ?? e), name: kind, code, details } });
+    }
+  }
+
+  const calls = {
+    /** Makes a source readable under a name. */
+    async prepare({ call, as, ...given }) {
+      const abort = new AbortController();
+      aborts.set(call, abort);
+      try {
+        const onProgress = (progress) => post({ progress, call });
+        const made = await prepare(given, { onProgress, signal: abort.signal, digest: () => new engine.Digest() });
+        readers.set(as, made);
+        return { size: made.size, digest: made.digest, from: made.from };
+      } finally {
+        aborts.delete(call);
+      }
+    },
+    /** The weights are in the engine: their source is not needed any more. */
+    async release({ as }) {
+      await readers.get(as)?.close?.();
+      readers.delete(as);
+    },
+    async ask({ question, about }) {
+      return guarded(() => server.ask(question, JSON.stringify(about)));
+    },
+    async memory() {
+      return guarded(() => server.memory_bytes());
+    },
+  };
+
+  const server = new engine.Server(worker);
+  return {
+    /** Takes a message of the page. */
+    receive(message) {
+      if (message.bytes) {
+        if (message.url) cancels.begin(message.id, message.url);
+        guarded(() => server.receive(message.bytes));
+        awake();
+      } else if (message.end) {
+        guarded(() => server.close());
+        end({ exitCode: 0 });
+      } else if (message.abort !== undefined) {
+        aborts.get(message.abort)?.abort();
+      } else if (message.call !== undefined) {
+        void answer(message);
+      }
+    },
+  };
+}
