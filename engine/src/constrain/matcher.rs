@@ -4,7 +4,7 @@ use super::keys::Keys;
 use super::masks::{Masks, Place};
 use super::unique::Unique;
 use super::vocabulary::Vocabulary;
-use super::Type;
+use super::{shortest, Type};
 use crate::backend::Mask;
 use crate::error::{Error, Result};
 use llguidance::toktrie::SimpleVob;
@@ -26,6 +26,8 @@ pub struct Matcher {
     /// Masks of this type that were computed before, and this place's name among them, if it has one.
     masks: Masks,
     place: Option<Place>,
+    /// What finds such names, where nobody else does.
+    namer: Option<shortest::Place>,
 }
 
 impl Matcher {
@@ -44,8 +46,8 @@ impl Matcher {
                 let keys = (ty.0.emitted.open_keys && !ty.is_reply()).then(Keys::default);
                 let unique = Unique::of(ty)?;
                 let vocabulary = vocabulary.clone();
-                let (masks, place) = (Masks::default(), None);
-                Ok(Matcher { inner, vocabulary, ended: false, keys, unique, mask: None, masks, place })
+                let (mask, masks, place, namer) = (None, Masks::default(), None, None);
+                Ok(Matcher { inner, vocabulary, ended: false, keys, unique, mask, masks, place, namer })
             }
         }
     }
@@ -67,6 +69,16 @@ impl Matcher {
         Ok(matcher)
     }
 
+    /// From here on keeps masks by what may follow, and uses those that were kept, as a generation does. Matchers that a
+    /// model gives out for one type share them. Only at the start of a value.
+    ///
+    /// # Errors
+    /// [`Error::Type`] for a pattern that is too complex.
+    pub fn keep_masks(&mut self, ty: &Type) -> Result<()> {
+        self.namer = Some(shortest::Place::new(ty)?);
+        Ok(())
+    }
+
     /// Tokens that may come next; EOS ids are in it exactly when the value may end here. Where a run of tokens
     /// is forced (see [`Matcher::forced`]) only its first one is allowed. Empty after EOS.
     ///
@@ -75,6 +87,9 @@ impl Matcher {
     pub fn mask(&mut self) -> Result<Mask> {
         if let Some(mask) = &self.mask {
             return Ok(mask.clone());
+        }
+        if let Some(namer) = &self.namer {
+            self.place = namer.name()?;
         }
         let known = self.place.as_ref().and_then(|place| self.masks.find(place));
         let mask = match known {
@@ -101,6 +116,17 @@ impl Matcher {
         self.mask.is_some()
     }
 
+    /// The mask, with what items must differ in found the long way.
+    #[cfg(test)]
+    pub(super) fn slow_mask(&mut self) -> Result<Mask> {
+        let mut slow = Matcher { unique: None, mask: None, place: None, namer: None, ..self.clone() };
+        let mut mask = slow.compute_mask()?;
+        if let Some(unique) = self.unique.as_mut().filter(|_| !self.ended) {
+            unique.clone().restrict_slowly(&mut mask, &self.vocabulary)?;
+        }
+        Ok(mask)
+    }
+
     fn compute_mask(&mut self) -> Result<Mask> {
         let mut mask = Mask { words: vec![0; self.vocabulary.size().div_ceil(32)] };
         if self.ended {
@@ -116,11 +142,8 @@ impl Matcher {
         let allowed = self.inner.compute_mask().map_err(|e| self.failed(e))?;
         copy(&allowed, &mut mask, self.vocabulary.size());
         if let Some(keys) = self.keys.as_ref().filter(|k| k.matter()) {
-            for &id in self.vocabulary.quoting() {
-                if mask.allows(id) && !keys.allow(self.vocabulary.bytes(id)) {
-                    mask.words[id as usize / 32] &= !(1 << (id % 32));
-                }
-            }
+            let quoting = self.vocabulary.quoting().iter().copied();
+            self.vocabulary.strike(&mut mask, quoting, |bytes| Ok(keys.allow(bytes)))?;
         }
         if let Some(unique) = &mut self.unique {
             unique.restrict(&mut mask, &self.vocabulary)?;
@@ -181,6 +204,9 @@ impl Matcher {
         }
         if let Some(keys) = &mut self.keys {
             keys.advance(self.vocabulary.bytes(id));
+        }
+        if let Some(namer) = &mut self.namer {
+            namer.advance(self.vocabulary.bytes(id))?;
         }
         (self.mask, self.place) = (None, None);
         Ok(())

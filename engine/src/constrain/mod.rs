@@ -45,6 +45,7 @@ mod vocabulary;
 
 pub use matcher::Matcher;
 pub(crate) use shortest::Steer;
+pub(crate) use tools::CallSpan;
 pub use tools::{Reply, ToolCall, ToolChoice, ToolSyntax, Tools};
 pub use vocabulary::Vocabulary;
 
@@ -289,6 +290,22 @@ impl Type {
         !matches!(self.0.source, TypeSource::Expr(_) | TypeSource::Schema(_))
     }
 
+    /// Where the calls of a finished reply stand in its text; `None` if values are no replies.
+    pub(crate) fn calls_in(&self, text: &str) -> Option<Vec<CallSpan>> {
+        match &self.0.checker {
+            Checker::Reply(reader) => Some(reader.spans(text)),
+            _ => None,
+        }
+    }
+
+    /// The names of tools that a reply may call, as it writes them; `None` if values are no replies.
+    pub(crate) fn tool_names(&self) -> Option<Vec<Vec<u8>>> {
+        match &self.0.checker {
+            Checker::Reply(reader) => Some(reader.names()),
+            _ => None,
+        }
+    }
+
     /// The JSON Schema that values satisfy (for text types: of the string).
     pub fn json_schema(&self) -> &Value {
         &self.0.schema
@@ -324,7 +341,7 @@ impl Type {
     /// Finds what the scalars of a value could have been.
     pub(crate) fn choices(&self) -> Result<Choices> {
         // Unbounded text has nothing to choose from, and needs no table of shortest ways either.
-        let open = matches!(self.0.source, TypeSource::Text { .. } | TypeSource::Tools(_));
+        let open = matches!(self.0.source, TypeSource::Text { .. });
         Ok(Choices(if open { None } else { Some(shortest::Place::new(self)?) }))
     }
 

@@ -6,6 +6,7 @@ use super::dialect::{self, Dialect};
 use super::exact;
 use super::node::*;
 use super::pointer;
+use super::unevaluated;
 use crate::error::{Error, Result};
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
@@ -59,6 +60,10 @@ pub(super) struct Reader<'a> {
     warnings: Vec<String>,
     steps: usize,
     reading: String,
+    /// Whether the schema asks somewhere what was not evaluated.
+    pub evaluates: bool,
+    /// Whether branches that may hold together were too many for that.
+    pub crowded: bool,
 }
 
 enum Def {
@@ -81,6 +86,8 @@ pub(super) fn read(root: &Value) -> Result<Graph> {
         warnings: Vec::new(),
         steps: 0,
         reading: String::new(),
+        evaluates: unevaluated::is_asked(root),
+        crowded: false,
     };
     reader.define(String::new())?;
     let mut next = 0;
@@ -212,7 +219,10 @@ impl<'a> Reader<'a> {
                 }
                 all
             }
-            "anyOf" => Node::union(self.list(keyword, value, place)?),
+            "anyOf" => {
+                let branches = self.list(keyword, value, place)?;
+                self.any_of(branches)?
+            }
             "oneOf" => self.one_of(value, place)?,
             "not" => {
                 let node = self.schema(value, &place.same(keyword))?;
@@ -266,7 +276,8 @@ impl<'a> Reader<'a> {
             None => Ok(Node::Any),
         };
         let (then, otherwise) = (branch("then")?, branch("else")?);
-        if matches!((&then, &otherwise), (Node::Any, Node::Any)) {
+        // What a condition has evaluated counts though nothing follows from it.
+        if matches!((&then, &otherwise), (Node::Any, Node::Any)) && !self.evaluates {
             return Ok(Node::Any);
         }
         let yes = algebra::intersect(self, &condition, &then)?;

@@ -2,7 +2,7 @@
 //! tokens after which an item would be equal to an earlier one are taken away, and those after which it could not
 //! become different any more.
 
-use super::shortest::Place;
+use super::shortest::{Place, ESCAPED};
 use super::vocabulary::Vocabulary;
 use super::Type;
 use crate::backend::Mask;
@@ -15,6 +15,29 @@ pub(super) struct Unique {
     place: Place,
     /// Whether the keys of objects must differ as well: elsewhere these are followed apart.
     keys: bool,
+    /// Bytes that may be written into the string that the text stands in, whatever they are unless they end it.
+    room: usize,
+}
+
+/// Bytes looked ahead for such room, and those of which more are not worth another look.
+const AHEAD: usize = 64;
+const ENOUGH: usize = 16;
+
+/// See [`Unique::free`].
+enum Free {
+    All,
+    /// Those of at most so many bytes, and fewer if there are escapes in them.
+    Up(usize),
+    None,
+}
+
+/// The tokens of a mask.
+fn allowed(mask: &Mask) -> Vec<u32> {
+    let bits = |(i, w): (usize, &u32)| {
+        let w = *w;
+        (0..32).filter(move |b| w >> b & 1 == 1).map(move |b| i as u32 * 32 + b)
+    };
+    mask.words.iter().enumerate().filter(|(_, w)| **w != 0).flat_map(bits).collect()
 }
 
 impl Unique {
@@ -25,47 +48,53 @@ impl Unique {
         if !keys && !ty.has_unique() {
             return Ok(None);
         }
-        Ok(Some(Unique { place: Place::new(ty)?, keys }))
+        Ok(Some(Unique { place: Place::new(ty)?, keys, room: 0 }))
     }
 
     /// Takes tokens out of a mask that the grammar allows.
     pub fn restrict(&mut self, mask: &mut Mask, vocabulary: &Vocabulary) -> Result<()> {
         let (inside, endless, quoted) = self.place.unique()?;
-        if inside && !endless {
-            for word in 0..mask.words.len() {
-                let mut bits = mask.words[word];
-                while bits != 0 {
-                    self.check(word as u32 * 32 + bits.trailing_zeros(), mask, vocabulary)?;
-                    bits &= bits - 1;
-                }
+        let free = self.free(inside, endless, quoted)?;
+        let place = &mut self.place;
+        let mut check = |mask: &mut Mask, ids: &[u32]| {
+            vocabulary.strike(mask, ids.iter().copied(), |bytes| place.goes_on(bytes))
+        };
+        match free {
+            Free::None => return check(mask, &allowed(mask)),
+            Free::Up(bytes) => {
+                check(mask, vocabulary.longer(bytes))?;
+                let long = |id: &u32| vocabulary.bytes(*id).len() + ESCAPED > bytes;
+                check(mask, &vocabulary.escaping().iter().copied().filter(long).collect::<Vec<_>>())?;
             }
-            return Ok(());
+            Free::All => {}
         }
         // What neither ends a string nor begins an array makes nothing equal.
         if self.keys || inside {
-            for &id in vocabulary.quoting() {
-                self.check(id, mask, vocabulary)?;
-            }
+            check(mask, vocabulary.quoting())?;
         }
         if !inside {
-            for &id in vocabulary.opening() {
-                if !quoted || vocabulary.bytes(id).contains(&b'"') {
-                    self.check(id, mask, vocabulary)?;
-                }
-            }
+            let quoting = |id: &u32| !quoted || vocabulary.bytes(*id).contains(&b'"');
+            check(mask, &vocabulary.opening().iter().copied().filter(quoting).collect::<Vec<_>>())?;
         }
         Ok(())
     }
 
-    /// Takes an allowed token away if the text may not go on so.
-    fn check(&mut self, id: u32, mask: &mut Mask, vocabulary: &Vocabulary) -> Result<()> {
-        if mask.allows(id)
-            && !vocabulary.eos_ids().contains(&id)
-            && !self.place.goes_on(vocabulary.bytes(id))?
-        {
-            mask.words[id as usize / 32] &= !(1 << (id % 32));
+    /// The same, looking for a completion behind each token.
+    #[cfg(test)]
+    pub fn restrict_slowly(&mut self, mask: &mut Mask, vocabulary: &Vocabulary) -> Result<()> {
+        let all = allowed(mask);
+        vocabulary.strike(mask, all, |bytes| self.place.goes_on_if(bytes, false))
+    }
+
+    /// Which tokens make nothing equal, whatever they are, unless they have a quote or a bracket.
+    fn free(&mut self, inside: bool, endless: bool, quoted: bool) -> Result<Free> {
+        if !inside || endless {
+            return Ok(Free::All);
         }
-        Ok(())
+        if quoted && self.room < ENOUGH {
+            self.room = self.place.room(AHEAD)?;
+        }
+        Ok(if quoted && self.room > 0 { Free::Up(self.room) } else { Free::None })
     }
 
     /// Whether the text may go on so.
@@ -74,6 +103,8 @@ impl Unique {
     }
 
     pub fn advance(&mut self, bytes: &[u8]) -> Result<()> {
+        let escapes = if bytes.contains(&b'\\') { ESCAPED } else { 0 };
+        self.room = if bytes.contains(&b'"') { 0 } else { self.room.saturating_sub(bytes.len() + escapes) };
         self.place.advance(bytes).map(drop)
     }
 }

@@ -1,5 +1,6 @@
 //! The vocabulary as the matcher sees it: a trie over the bytes of all tokens.
 
+use crate::backend::Mask;
 use crate::error::{Error, Result};
 use crate::tokenizer::{Specials, Tokenizer};
 use llguidance::toktrie::{
@@ -100,8 +101,13 @@ struct Inner {
     eos: Vec<u32>,
     /// Tokens with a quote in them: the only ones that can end a key.
     quoting: Vec<u32>,
+    /// Tokens with a backslash in them.
+    escaping: Vec<u32>,
     /// Tokens that may begin an array and write items at once.
     opening: Vec<u32>,
+    /// All tokens, the longest first, and of each length how many are longer.
+    by_length: Vec<u32>,
+    longer: Vec<usize>,
     vocab: usize,
 }
 
@@ -164,7 +170,13 @@ impl Vocabulary {
             (0u32..).zip(&words).filter(|(_, w)| wanted(w)).map(|(id, _)| id).collect()
         };
         let quoting = those(&|w| w.contains(&b'"'));
+        let escaping = those(&|w| w.contains(&b'\\'));
         let opening = those(&|w| w.contains(&b'[') && w.last() != Some(&b'['));
+        let mut by_length: Vec<u32> = (0..vocab as u32).collect();
+        by_length.sort_by_key(|&id| std::cmp::Reverse(words[id as usize].len()));
+        let longest = by_length.first().map_or(0, |&id| words[id as usize].len());
+        let more_than = |n: usize| by_length.partition_point(|&id| words[id as usize].len() > n);
+        let longer = (0..=longest).map(more_than).collect();
         let info = TokRxInfo::new(vocab as u32, eos.first().copied().unwrap_or(INVALID_TOKEN));
         let trie = TokTrie::from(&info, &words);
         let trie = if eos.is_empty() { trie } else { trie.with_eos_tokens(&eos) };
@@ -180,7 +192,7 @@ impl Vocabulary {
         limits.step_lexer_fuel = MASK_FUEL;
         limits.max_items_in_row = MAX_WAYS;
         limits.step_max_items = MAX_STEP_ITEMS;
-        Ok(Vocabulary(Arc::new(Inner { factory, eos, quoting, opening, vocab })))
+        Ok(Vocabulary(Arc::new(Inner { factory, eos, quoting, escaping, opening, by_length, longer, vocab })))
     }
 
     /// Number of logits.
@@ -198,9 +210,35 @@ impl Vocabulary {
         &self.0.opening
     }
 
+    /// Tokens with a backslash in them.
+    pub(super) fn escaping(&self) -> &[u32] {
+        &self.0.escaping
+    }
+
+    /// Tokens of more than `n` bytes.
+    pub(super) fn longer(&self, n: usize) -> &[u32] {
+        let count = self.0.longer.get(n).copied().unwrap_or(0);
+        self.0.by_length.get(..count).unwrap_or_default()
+    }
+
     /// Tokens with a quote in them.
     pub(super) fn quoting(&self) -> &[u32] {
         &self.0.quoting
+    }
+
+    /// Takes those of some tokens out of a mask with which the text may not go on; ends stay as they are.
+    pub(super) fn strike(
+        &self,
+        mask: &mut Mask,
+        ids: impl IntoIterator<Item = u32>,
+        mut goes_on: impl FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        for id in ids {
+            if mask.allows(id) && !self.0.eos.contains(&id) && !goes_on(self.bytes(id))? {
+                mask.words[id as usize / 32] &= !(1 << (id % 32));
+            }
+        }
+        Ok(())
     }
 
     /// The bytes of a token as far as values are concerned: none for a control token.

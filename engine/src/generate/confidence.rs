@@ -6,6 +6,7 @@
 //! to what is known of each.
 
 use super::run::Run;
+use super::spans::{self, Span};
 use crate::backend::Mask;
 use crate::constrain::Type;
 use crate::error::Result;
@@ -102,16 +103,25 @@ impl Run {
 }
 
 fn of(ty: &Type, text: &str, steps: &[Step]) -> Result<Confidence> {
-    let spans = match ty.is_text() {
-        true => vec![Span { path: String::new(), start: 0, end: text.len() }],
-        false => spans(text),
+    let spans = match ty.calls_in(text) {
+        Some(calls) => spans::of_reply(text, &calls),
+        None if ty.is_text() => vec![Span { path: String::new(), start: 0, end: text.len() }],
+        None => spans::of_json(text),
     };
+    let names = ty.tool_names();
     let mut leaves: Vec<Leaf> = Vec::with_capacity(spans.len());
     let mut choices = ty.choices()?;
     for span in &spans {
         let own = steps.iter().filter(|s| owner(s, &spans).is_some_and(|o| o.start == span.start));
         let logprob = own.map(|s| s.logprob).sum();
-        let texts = choices.at(&text.as_bytes()[..span.start], MAX_ALTERNATIVES)?;
+        let texts = match &names {
+            Some(names) if spans::is_name(&span.path) => {
+                Some(names.clone()).filter(|names| names.len() <= MAX_ALTERNATIVES)
+            }
+            // What is said beside calls has no alternatives.
+            Some(_) if span.path == spans::SAID => None,
+            _ => choices.at(&text.as_bytes()[..span.start], MAX_ALTERNATIVES)?,
+        };
         let alternatives = match texts {
             Some(texts) if texts.len() > 1 => alternatives(ty, text.as_bytes(), span, &texts, steps),
             _ => Vec::new(),
@@ -119,13 +129,6 @@ fn of(ty: &Type, text: &str, steps: &[Step]) -> Result<Confidence> {
         leaves.push(Leaf { path: span.path.clone(), logprob, alternatives });
     }
     Ok(Confidence { logprob: steps.iter().map(|s| s.logprob).sum(), leaves })
-}
-
-/// A scalar in the text of a value.
-struct Span {
-    path: String,
-    start: usize,
-    end: usize,
 }
 
 /// The leaf that a token decides about: the one it begins in, else the first that begins in it.
@@ -188,9 +191,14 @@ fn alternatives(ty: &Type, text: &[u8], span: &Span, texts: &[Vec<u8>], steps: &
         }
     }
     let sum: f64 = share.iter().sum();
-    let value = |text: &[u8]| match ty.is_text() {
-        true => Value::String(String::from_utf8_lossy(text).into_owned()),
-        false => serde_json::from_slice(text).unwrap_or(Value::Null),
+    let string = |text: &[u8]| Value::String(String::from_utf8_lossy(text).into_owned());
+    let value = |text: &[u8]| match text {
+        _ if ty.is_text() && !ty.is_reply() => string(text),
+        // As a reply in Python's notation has them.
+        b"True" => true.into(),
+        b"False" => false.into(),
+        b"None" => Value::Null,
+        _ => serde_json::from_slice(text).unwrap_or_else(|_| string(text)),
     };
     let mut all: Vec<Alternative> = texts
         .iter()
@@ -214,83 +222,12 @@ fn fitting(bytes: &[u8], before: &[u8], done: usize, open: &[usize], texts: &[Ve
             // Behind it the value goes on, or ends.
             Some(after) => match after.first() {
                 None => rest.is_empty() == bytes.is_empty(),
-                Some(next) => matches!(next, b',' | b']' | b'}'),
+                Some(next) => matches!(next, b',' | b']' | b'}' | b')' | b'('),
             },
             None => !bytes.is_empty() && rest.starts_with(bytes),
         }
     };
     open.iter().copied().filter(|&i| fits(&texts[i])).collect()
-}
-
-/// The scalars of a whole, compact JSON text.
-fn spans(text: &str) -> Vec<Span> {
-    let bytes = text.as_bytes();
-    let mut found = Vec::new();
-    // Of each open array the index, of each open object the key.
-    let mut open: Vec<(Option<usize>, String)> = Vec::new();
-    let (mut at, mut key_next) = (0, false);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'{' => {
-                open.push((None, String::new()));
-                key_next = true;
-                at += 1;
-            }
-            b'[' => {
-                open.push((Some(0), String::new()));
-                key_next = false;
-                at += 1;
-            }
-            b'}' | b']' => {
-                open.pop();
-                key_next = false;
-                at += 1;
-            }
-            b',' => {
-                match open.last_mut() {
-                    Some((Some(index), _)) => *index += 1,
-                    _ => key_next = true,
-                }
-                at += 1;
-            }
-            b':' => {
-                key_next = false;
-                at += 1;
-            }
-            b'"' if key_next => {
-                let end = string_end(bytes, at);
-                if let Some((None, key)) = open.last_mut() {
-                    *key = serde_json::from_str(&text[at..end]).unwrap_or_default();
-                }
-                at = end;
-            }
-            first => {
-                let end = match first {
-                    b'"' => string_end(bytes, at),
-                    _ => at + bytes[at..].iter().take_while(|b| !matches!(b, b',' | b']' | b'}')).count(),
-                };
-                let path = open.iter().map(|(index, key)| match index {
-                    Some(index) => format!("/{index}"),
-                    None => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
-                });
-                found.push(Span { path: path.collect(), start: at, end });
-                at = end;
-            }
-        }
-    }
-    found
-}
-
-fn string_end(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while let Some(b) = bytes.get(at) {
-        match b {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
 }
 
 #[cfg(test)]
@@ -360,9 +297,42 @@ mod tests {
     fn scalars_are_found_with_their_pointers() {
         let text = r#"{"a/b":["x\"y",{"":null}],"c":{},"d":-1e5}"#;
         let found: Vec<_> =
-            spans(text).into_iter().map(|s| (s.path, text[s.start..s.end].to_string())).collect();
+            spans::of_json(text).into_iter().map(|s| (s.path, text[s.start..s.end].to_string())).collect();
         let want = [("/a~1b/0", r#""x\"y""#), ("/a~1b/1/", "null"), ("/d", "-1e5")];
         assert_eq!(found, want.map(|(p, t)| (p.to_string(), t.to_string())));
-        assert_eq!(spans("\"only\"").len(), 1);
+        assert_eq!(spans::of_json("\"only\"").len(), 1);
+    }
+
+    #[test]
+    fn calls_of_tools_have_leaves() {
+        use crate::constrain::{ToolChoice, ToolSyntax, Tools};
+        let tool = |name: &str| {
+            serde_json::json!({"name": name, "parameters": {"type": "object", "required": ["unit", "n"],
+            "properties": {"unit": {"enum": ["c", "f"]}, "n": {"type": "object", "properties": {"x": {"type": "boolean"}}, "required": ["x"]}}}})
+        };
+        for (syntax, text, name, unit, truth, [f, g]) in [
+            (ToolSyntax::Hermes, "Hm.<tool_call>\n{\"name\": \"g\", \"arguments\": {\"unit\":\"c\",\"n\":{\"x\":true}}}\n</tool_call>", "\"g\"", "\"c\"", ("true", "false"), ["\"f\"", "\"g\""]),
+            (ToolSyntax::Pythonic, "Hm.<|tool_call_start|>[g(unit=\"c\",n={\"x\":True})]<|tool_call_end|>", "g(", "\"c\"", ("True", "False"), ["f(", "g("]),
+        ] {
+            let tools = Tools { syntax: Some(syntax), choice: ToolChoice::Auto, ..Tools::new(vec![tool("f"), tool("g")]) };
+            let ty = Type::tools(tools).unwrap();
+            ty.check(text).unwrap();
+            let at = |part: &str| text.find(part).unwrap();
+            let steps = [
+                made(0, &[("Hm", 0.5)]),
+                made(2, &[(".", 0.5)]),
+                made(at(name), &[(g, 0.7), (f, 0.3)]),
+                made(at(unit), &[(unit, 0.8), ("\"f\"", 0.2)]),
+                made(at(truth.0), &[(truth.0, 0.9), (truth.1, 0.1)]),
+            ];
+            let all = of(&ty, text, &steps).unwrap();
+            let paths: Vec<_> = all.leaves.iter().map(|l| l.path.as_str()).collect();
+            assert_eq!(paths, ["/text", "/calls/0/name", "/calls/0/arguments/unit", "/calls/0/arguments/n/x"], "{text}");
+            assert!(all.leaves[0].alternatives.is_empty() && (all.leaves[0].logprob - 0.25f64.ln()).abs() < 1e-9);
+            let bare = |name: &str| format!("{name:?}");
+            assert_eq!(shares(&all.leaves[1]), [(bare("g"), 0.7), (bare("f"), 0.3)], "{text}");
+            assert_eq!(shares(&all.leaves[2]), [("\"c\"".into(), 0.8), ("\"f\"".into(), 0.2)], "{text}");
+            assert_eq!(shares(&all.leaves[3]), [("true".into(), 0.9), ("false".into(), 0.1)], "{text}");
+        }
     }
 }

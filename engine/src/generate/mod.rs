@@ -8,6 +8,7 @@ mod prefill;
 mod random;
 mod request;
 mod run;
+mod spans;
 mod steer;
 mod text;
 #[cfg(not(target_arch = "wasm32"))]

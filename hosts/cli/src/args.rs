@@ -5,6 +5,7 @@ use crate::lineage;
 use crate::lora::LoraArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lean_engine::{BackendChoice, Error, KvType, Restore};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -367,7 +368,41 @@ pub fn named<'a>(file: &'a Option<PathBuf>, model: &'a Option<PathBuf>) -> Resul
     model.as_deref().or(file.as_deref()).ok_or_else(|| Error::invalid("FILE", "name a GGUF file"))
 }
 
-/// Reads a file that the user named.
+/// Bytes of a text that the user names: a type, tools, a prompt.
+pub const MAX_TEXT: u64 = 64 << 20;
+
+/// Reads a file that the user named, or the start of it that is already too much.
 pub fn read_text(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|e| Error::io(path, e))
+    let file = std::fs::File::open(path).map_err(|e| Error::io(path, e))?;
+    read_limited(file, &path.display().to_string(), MAX_TEXT)
+}
+
+/// Reads what may have no end.
+pub fn read_limited(from: impl Read, name: &str, limit: u64) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    from.take(limit + 1).read_to_end(&mut bytes).map_err(|e| Error::io(name, e))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::invalid(
+            name,
+            format!("it has more than {limit} bytes, the most that a text may have"),
+        ));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Error::invalid(name, format!("it is no UTF-8 text: byte {at} begins no character"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_its_end() {
+        let error = read_limited(std::io::repeat(0), "x", 1000).unwrap_err().to_string();
+        assert!(error.contains('x') && error.contains("1000 bytes"), "{error}");
+        assert_eq!(read_limited(&b"abc"[..], "x", 3).unwrap(), "abc");
+        let error = read_limited(&b"ab\xff"[..], "x", 9).unwrap_err().to_string();
+        assert!(error.contains("byte 2"), "{error}");
+    }
 }

@@ -16,6 +16,7 @@ mod progress;
 mod pull;
 mod synth;
 mod table;
+mod tools;
 
 use args::{Cli, Command};
 use clap::Parser;

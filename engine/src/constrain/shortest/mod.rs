@@ -5,6 +5,7 @@
 //! through the same generated values that the grammar is made of, and from there the shortest rest is written.
 //! Lengths are counted in bytes, of which a token has at least one; [`Matcher::path`] finds the tokens.
 
+mod distinct;
 mod scalar;
 mod sequence;
 mod shape;
@@ -17,7 +18,9 @@ use crate::error::Error;
 use crate::error::Result;
 use llguidance::derivre::RegexAst;
 use scalar::Scalar;
+pub(super) use scalar::ESCAPED;
 use shape::Shapes;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use walk::Walk;
 
@@ -50,8 +53,17 @@ impl Shortest {
                 let reason = format!("more than {MAX_UNIQUE} items at least cannot be kept apart");
                 return Err(Error::ty(&**at, "uniqueItems", reason));
             }
-            if self.shapes.item_ends(&mut self.scalars(), *alt, 0, &None, 1, 0).is_empty() {
-                return Err(Error::ty(&**at, "uniqueItems", "there are fewer different items than it needs"));
+            self.shapes.cut.store(false, Relaxed);
+            let scalars = &mut self.scalars();
+            if self.shapes.item_ends(scalars, *alt, 0, &None, 1, 0).is_empty() {
+                let cut = self.shapes.cut.load(Relaxed) || scalars.iter().any(Scalar::gave_up);
+                let reason = match cut {
+                    false => "there are fewer different items than it needs",
+                    true => {
+                        "not supported here: too many values would have to be tried to find items that differ"
+                    }
+                };
+                return Err(Error::ty(&**at, "uniqueItems", reason));
             }
         }
         Ok(())
@@ -98,13 +110,31 @@ impl Place {
 
     /// Whether some value begins with the text and these bytes.
     pub fn goes_on(&mut self, bytes: &[u8]) -> Result<bool> {
+        self.goes_on_if(bytes, true)
+    }
+
+    /// The same, with or without what is easily seen.
+    pub fn goes_on_if(&mut self, bytes: &[u8], easily: bool) -> Result<bool> {
         let shortest = self.ty.shortest()?;
         let mark = self.walk.mark();
-        let scalars = &mut shortest.scalars();
-        let goes_on = self.walk.advance(&shortest.shapes, scalars, bytes)
-            && self.walk.completion(&shortest.shapes, scalars).is_some();
+        let (shapes, scalars) = (&shortest.shapes, &mut shortest.scalars());
+        let goes_on = self.walk.advance(shapes, scalars, bytes)
+            && (easily && self.walk.is_free(shapes, scalars)
+                || self.walk.completion(shapes, scalars).is_some());
         self.walk.back(mark);
         Ok(goes_on)
+    }
+
+    /// See [`Steer::place`].
+    pub fn name(&self) -> Result<Option<Vec<u32>>> {
+        Ok(self.walk.name(&self.ty.shortest()?.shapes))
+    }
+
+    /// How many bytes may be written into the string that the text stands in, whatever they are unless they end it:
+    /// `within` at most, [`ESCAPED`] fewer with escapes; 0 if it stands elsewhere.
+    pub fn room(&mut self, within: usize) -> Result<usize> {
+        let shortest = self.ty.shortest()?;
+        Ok(self.walk.room(&shortest.shapes, &mut shortest.scalars(), within))
     }
 
     /// Whether the text stands within an array whose items differ; within a string that can go on without end,

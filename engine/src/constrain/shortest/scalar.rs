@@ -1,5 +1,6 @@
 //! The shortest way to the end of a scalar.
 
+use crate::constrain::unique::same_as;
 use crate::error::{Error, Result};
 use llguidance::derivre::{Regex, RegexAst, RegexBuilder, StateID};
 use std::cmp::Reverse;
@@ -13,6 +14,11 @@ const MAX_SEARCH: usize = 400_000;
 const MAX_AFTER_FIRST: usize = 3_000;
 /// Beginnings that are looked at to find texts that are not taken yet.
 const MAX_TAKEN: usize = 50_000;
+/// Bytes of the ends that are counted where it only matters that there are many, and states that they lead to.
+const MAX_RICH: usize = 12;
+const MAX_RICH_STATES: usize = 100;
+/// Bytes of the longest escape behind its backslash.
+pub(in crate::constrain) const ESCAPED: usize = 5;
 /// States of a language that is looked through for loops.
 const MAX_ENDLESS: usize = 300;
 
@@ -28,8 +34,13 @@ pub(super) struct Scalar {
     /// Bytes left, and the next of them.
     ways: HashMap<StateID, Option<(u64, u8)>>,
     endless: Option<bool>,
-    /// Texts of the whole language, short ones first, and how many were asked for.
+    /// Texts of different values of the whole language, short ones first, and how many were asked for.
     listed: (usize, Vec<Vec<u8>>),
+    gave_up: bool,
+    /// How many bytes are in the class of each of `bytes`, without the backslash.
+    sizes: Vec<u64>,
+    /// Of states met so far whether they have so many different ends.
+    rich: HashMap<(StateID, u64, bool), bool>,
 }
 
 impl Scalar {
@@ -39,7 +50,16 @@ impl Scalar {
         let expr = builder.mk(ast).map_err(complex)?;
         let regex = builder.to_regex_limited(expr, FUEL).map_err(complex)?;
         let (bytes, ascii) = representatives(&regex);
-        Ok(Scalar { regex, bytes, ascii, ways: HashMap::new(), endless: None, listed: (0, Vec::new()) })
+        let (ways, listed) = (HashMap::new(), (0, Vec::new()));
+        let mut sizes = vec![0; bytes.len()];
+        for byte in (0..=255u8).filter(|b| *b != b'\\') {
+            let class = regex.alpha().map(byte);
+            if let Some(i) = bytes.iter().position(|b| regex.alpha().map(*b) == class) {
+                sizes[i] += 1;
+            }
+        }
+        let rich = HashMap::new();
+        Ok(Scalar { regex, bytes, ascii, ways, endless: None, listed, gave_up: false, sizes, rich })
     }
 
     pub fn start(&mut self) -> StateID {
@@ -80,22 +100,35 @@ impl Scalar {
         if self.write(state, &mut first) && !taken(&first) {
             return Some(first);
         }
-        self.texts(state, 1, &|text| !taken(text)).pop()
+        self.texts(state, 1, &mut |text| !taken(text)).pop()
     }
 
-    /// `n` texts of the language, or a few more, short ones first; all there are, if fewer.
+    /// Texts of `n` different values of the language, short ones first; of all there are, if fewer.
     pub fn first(&mut self, n: usize) -> Vec<Vec<u8>> {
         if self.listed.0 < n {
             // Twice as many as last time, so that asking for one more each time stays cheap.
             let more = n.max(2 * self.listed.0);
             let start = self.start();
-            self.listed = (more, self.texts(start, more, &|_| true));
+            self.listed = (more, self.values(start, more, &[]));
         }
         self.listed.1.iter().take(n).cloned().collect()
     }
 
+    /// `n` ends of a text in a state, of different values, short ones first; all there are, if fewer. `before` is the
+    /// text so far.
+    pub fn values(&mut self, state: StateID, n: usize, before: &[u8]) -> Vec<Vec<u8>> {
+        // Of numbers many texts have one value: 0, 0.0, 0.00.
+        let mut seen = HashSet::new();
+        self.texts(state, n, &mut |end| seen.insert(same_as(&[before, end].concat())))
+    }
+
+    /// Whether a search for texts has been given up, so that there may be more.
+    pub fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+
     /// `n` ends of a text in a state, short ones first, of those that are `wanted`; all there are, if fewer.
-    pub fn texts(&mut self, state: StateID, n: usize, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
+    pub fn texts(&mut self, state: StateID, n: usize, wanted: &mut dyn FnMut(&[u8]) -> bool) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
         let Some(least) = self.distance(state) else { return found };
         // By length in the end; of two that are alike the one that is further.
@@ -112,6 +145,7 @@ impl Scalar {
             }
             seen += 1;
             if seen > MAX_TAKEN {
+                self.gave_up = true;
                 break;
             }
             for byte in 0..=255u8 {
@@ -172,6 +206,83 @@ impl Scalar {
             }
         }
         next.iter().all(|(state, after)| after.is_empty() || endless.contains(state))
+    }
+
+    /// Whether a text in a state has at least `need` ends that make different values of it, as far as is easily seen: ends
+    /// of a string without escapes, or ends of a number that are digits, the last of them no zero.
+    pub fn is_rich(&mut self, state: StateID, need: u64, number: bool) -> bool {
+        if need <= 1 {
+            return self.distance(state).is_some();
+        }
+        let key = (state, need, number);
+        if let Some(known) = self.rich.get(&key) {
+            return *known;
+        }
+        let known = self.find_rich(state, need, number);
+        self.rich.insert(key, known);
+        known
+    }
+
+    fn find_rich(&mut self, state: StateID, need: u64, number: bool) -> bool {
+        // Of each state the number of texts that lead to it, by length; a state is accepting in one way or another
+        // according to the last byte.
+        let mut ways: Vec<(StateID, u64)> = vec![(state, 1)];
+        let mut found = u64::from(self.accepts(state));
+        for _ in 0..MAX_RICH {
+            let mut next: Vec<(StateID, u64)> = Vec::new();
+            for (state, count) in ways {
+                for i in 0..if number { 10 } else { self.bytes.len() } {
+                    let (byte, size) =
+                        if number { (b'0' + i as u8, 1) } else { (self.bytes[i], self.sizes[i]) };
+                    let Some(to) = self.step(state, byte).filter(|_| size > 0) else { continue };
+                    let count = count.saturating_mul(size);
+                    if self.accepts(to) && !(number && byte == b'0') {
+                        found = found.saturating_add(count);
+                    }
+                    match next.iter_mut().find(|(s, _)| *s == to) {
+                        Some((_, n)) => *n = n.saturating_add(count),
+                        None => next.push((to, count)),
+                    }
+                }
+            }
+            if found >= need || next.is_empty() || next.len() > MAX_RICH_STATES {
+                break;
+            }
+            ways = next;
+        }
+        found >= need
+    }
+
+    /// How many bytes may follow in a string, whatever they are unless they end it or begin an escape, so that it still is
+    /// rich: `within` at most. The state is not within an escape. Bytes with escapes are [`ESCAPED`] fewer.
+    pub fn room(&mut self, state: StateID, need: u64, within: usize) -> usize {
+        let mut seen = HashSet::from([state]);
+        // With the bytes of an escape that are still to come; what they stand for is told only behind them.
+        let mut level = vec![(state, 0usize)];
+        for bytes in 0..=within {
+            let mut next = Vec::new();
+            for (state, escape) in std::mem::take(&mut level) {
+                if escape == 0 && !self.is_rich(state, need, false) {
+                    return bytes.saturating_sub(1);
+                }
+                for i in 0..self.bytes.len() {
+                    let byte = self.bytes[i];
+                    let Some(to) = self.step(state, byte) else { continue };
+                    let escape = match (escape, byte) {
+                        (0, b'\\') => ESCAPED,
+                        (0, _) => 0,
+                        (5, b'u') => 4,
+                        (5, _) => 0,
+                        (left, _) => left - 1,
+                    };
+                    if !(byte == b'"' && self.accepts(to)) && seen.insert(to) {
+                        next.push((to, escape));
+                    }
+                }
+            }
+            level = next;
+        }
+        within.saturating_sub(1)
     }
 
     fn way(&mut self, state: StateID) -> Option<(u64, u8)> {

@@ -5,10 +5,15 @@ use super::shape::{is_taken, Alt, AltId, NodeId, Object, Shapes, NEVER};
 use crate::constrain::counted::State;
 use crate::constrain::unique::same_as;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 /// Values that nest deeper are not varied any more.
-const MAX_VARIED: usize = 8;
+const MAX_VARIED: usize = 32;
+/// Lists of values that are kept.
+const MAX_KNOWN: usize = 4096;
+/// Unnamed pairs of an object that are varied.
+const MAX_PAIRS: u64 = 4;
 /// Items beyond those needed that a search for an end adds.
 const MAX_MORE: u64 = 64;
 
@@ -18,11 +23,21 @@ pub(super) type Taken = Option<Arc<TakenKey>>;
 pub(super) struct TakenKey {
     pub key: Vec<u8>,
     pub before: Taken,
+    /// How many there are.
+    pub count: usize,
 }
+
+/// Different values, the short ones first: the text of each, and what is the same for equal ones.
+pub(super) type Varied = Arc<Vec<(Vec<u8>, Vec<u8>)>>;
 
 /// A list of what is taken, one more in front.
 pub(super) fn and(taken: &Taken, key: Vec<u8>) -> Taken {
-    Some(Arc::new(TakenKey { key, before: taken.clone() }))
+    Some(Arc::new(TakenKey { key, before: taken.clone(), count: count(taken) + 1 }))
+}
+
+/// How many are taken.
+pub(super) fn count(taken: &Taken) -> usize {
+    taken.as_ref().map_or(0, |t| t.count)
 }
 
 /// All that is taken.
@@ -38,9 +53,14 @@ pub(super) fn keys(taken: &Taken) -> Vec<Vec<u8>> {
 
 /// Whether a value is among those taken.
 pub(super) fn has(taken: &Taken, key: &[u8]) -> bool {
+    some(taken, &|k| k == key)
+}
+
+/// Whether one of those taken is like this.
+pub(super) fn some(taken: &Taken, like: &dyn Fn(&[u8]) -> bool) -> bool {
     let mut next = taken;
     while let Some(t) = next {
-        if t.key == key {
+        if like(&t.key) {
             return true;
         }
         next = &t.before;
@@ -170,11 +190,30 @@ impl Shapes {
     }
 
     /// `n` different values of a node, short ones first, or all there are.
-    pub fn values(&self, s: &mut [Scalar], node: NodeId, n: usize, depth: usize) -> Vec<Vec<u8>> {
+    pub fn values(&self, s: &mut [Scalar], node: NodeId, n: usize, depth: usize) -> Varied {
         if depth > MAX_VARIED || n <= 1 {
+            self.cut.store(depth > MAX_VARIED || self.cut.load(Relaxed), Relaxed);
             let mut one = Vec::new();
-            return if self.write(s, node, &mut one, depth) { vec![one] } else { Vec::new() };
+            let found = self.write(s, node, &mut one, depth);
+            let key = same_as(&one);
+            return Arc::new(if found { vec![(one, key)] } else { Vec::new() });
         }
+        // A few more, so that asking for one more each time stays cheap.
+        let n = n.next_power_of_two();
+        let key = (node, n, depth);
+        if let Some(known) = self.varied.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return known.clone();
+        }
+        let found = Arc::new(self.find_values(s, node, n, depth));
+        let mut varied = self.varied.lock().unwrap_or_else(PoisonError::into_inner);
+        if varied.len() >= MAX_KNOWN {
+            varied.clear();
+        }
+        varied.insert(key, found.clone());
+        found
+    }
+
+    fn find_values(&self, s: &mut [Scalar], node: NodeId, n: usize, depth: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
         let alts = &self.nodes[node as usize].alts;
         let is_scalar = |alt: &&AltId| matches!(self.alts[**alt as usize], Alt::Scalar(_));
@@ -183,12 +222,13 @@ impl Shapes {
                 break;
             }
             for text in self.alt_values(s, alt, n, depth) {
-                if seen.insert(same_as(&text)) {
-                    found.push(text);
+                let key = same_as(&text);
+                if seen.insert(key.clone()) {
+                    found.push((text, key));
                 }
             }
         }
-        found.sort_by_key(Vec::len);
+        found.sort_by_key(|(text, _)| text.len());
         found
     }
 
@@ -216,6 +256,9 @@ impl Shapes {
         depth: usize,
     ) -> Vec<Vec<u8>> {
         let unique = self.is_unique(alt);
+        if unique && n <= 1 && matches!(self.alts[alt as usize], Alt::Array(_)) {
+            return self.matched_end(s, alt, k, taken, depth).into_iter().collect();
+        }
         let mut ends: Vec<Vec<u8>> = Vec::new();
         let mut begun: Vec<(Vec<u8>, u64, Taken)> = vec![(Vec::new(), k, taken.clone())];
         let mut spare = MAX_MORE;
@@ -224,6 +267,7 @@ impl Shapes {
             let ended = ends.len();
             ends.extend(closed.map(|(text, ..)| [text.as_slice(), b"]"].concat()));
             if ends.len() >= n || spare == 0 {
+                self.cut.store(spare == 0 || self.cut.load(Relaxed), Relaxed);
                 break;
             }
             if ends.len() > ended {
@@ -233,25 +277,27 @@ impl Shapes {
             // Each place gets its share, so that none is crowded out.
             let mut share: HashMap<u64, usize> = HashMap::new();
             for (text, k, taken) in begun {
-                let before = if unique { keys(&taken).len() } else { 0 };
+                let before = if unique { count(&taken) } else { 0 };
                 for (node, to) in self.next_items(alt, k) {
                     let count = share.entry(to).or_default();
-                    for value in self.values(s, node, (n + before).max(2), depth + 1) {
+                    for (value, key) in self.values(s, node, (n + before).max(2), depth + 1).iter() {
                         if *count > n {
                             break;
                         }
-                        let key = if unique { same_as(&value) } else { Vec::new() };
-                        if unique && has(&taken, &key) {
+                        if unique && has(&taken, key) {
                             continue;
                         }
                         let comma: &[u8] = if k > 0 { b"," } else { b"" };
-                        let taken = if unique { and(&taken, key) } else { None };
-                        next.push(([text.as_slice(), comma, &value].concat(), to, taken));
+                        let taken = if unique { and(&taken, key.clone()) } else { None };
+                        next.push(([text.as_slice(), comma, value].concat(), to, taken));
                         *count += 1;
                     }
                 }
             }
             begun = next;
+        }
+        if ends.is_empty() && unique {
+            ends.extend(self.matched_end(s, alt, k, taken, depth));
         }
         ends.sort_by_key(Vec::len);
         ends
@@ -264,7 +310,7 @@ impl Shapes {
             let values = self.values(s, *part, n, depth + 1);
             let joined = begun
                 .iter()
-                .flat_map(|text: &Vec<u8>| values.iter().map(move |v| [text.as_slice(), v].concat()));
+                .flat_map(|text: &Vec<u8>| values.iter().map(move |(v, _)| [text.as_slice(), v].concat()));
             begun = joined.take(n.max(1)).collect();
         }
         begun
@@ -296,7 +342,7 @@ impl Shapes {
                     continue;
                 }
                 let after = o.after(count);
-                for value in &values {
+                for (value, _) in values.iter() {
                     let full = share.entry(after).or_default();
                     if *full > n {
                         break;
@@ -331,48 +377,64 @@ impl Shapes {
         s: &mut [Scalar],
         o: &Object,
         mut text: Vec<u8>,
-        count: u64,
+        mut count: u64,
         taken: &[Vec<u8>],
         n: usize,
         depth: usize,
         ends: &mut Vec<Vec<u8>>,
     ) {
-        let need = o.min.saturating_sub(count).max(1);
-        if o.max.is_some_and(|m| count.saturating_add(need) > m) {
-            return;
-        }
         let mut taken = taken.to_vec();
-        for i in 0..need {
-            if count + i > 0 {
+        // All but the last ones are the shortest that there are.
+        while o.min.saturating_sub(count) > MAX_PAIRS {
+            if count > 0 {
                 text.push(b',');
             }
-            let last = i + 1 == need;
-            let mut chosen = None;
-            for &(scalar, node) in &o.rest {
-                let scalar = &mut s[scalar as usize];
-                let start = scalar.start();
-                let found = scalar.texts(start, if last { n } else { 1 }, &|k| !is_taken(&taken, k));
-                for key in found {
-                    for value in self.values(s, node, if last { n } else { 1 }, depth + 1) {
-                        let pair = [key.as_slice(), b":", &value].concat();
-                        if last {
-                            ends.push([text.as_slice(), &pair, &[o.brackets.1]].concat());
-                        } else {
-                            chosen.get_or_insert((key.clone(), pair));
-                        }
-                        if ends.len() >= 2 * n {
-                            return;
+            let Some((key, value)) = self.untaken_pair(s, o, &taken) else { return };
+            text.extend_from_slice(&key);
+            text.push(b':');
+            if !self.write(s, value, &mut text, depth + 1) {
+                return;
+            }
+            taken.push(key);
+            count += 1;
+        }
+        let need = o.min.saturating_sub(count).max(1);
+        let most = n.saturating_mul(2);
+        let mut begun = vec![(text, taken)];
+        let mut seen: HashSet<Vec<u8>> = HashSet::new();
+        for added in 0..need + MAX_PAIRS {
+            if o.max.is_some_and(|m| count + added >= m) {
+                return;
+            }
+            let mut next = Vec::new();
+            for (text, taken) in &begun {
+                let comma: &[u8] = if count + added > 0 { b"," } else { b"" };
+                for &(scalar, node) in &o.rest {
+                    let scalar = &mut s[scalar as usize];
+                    let start = scalar.start();
+                    for key in scalar.texts(start, most, &mut |k| !is_taken(taken, k)) {
+                        for (value, _) in self.values(s, node, most, depth + 1).iter() {
+                            if next.len() >= most {
+                                break;
+                            }
+                            let longer = [text.as_slice(), comma, &key, b":", value].concat();
+                            let end = [longer.as_slice(), &[o.brackets.1]].concat();
+                            // The same pairs may have come in another order.
+                            if seen.insert(same_as(&[&[o.brackets.0], end.as_slice()].concat())) {
+                                if added + 1 >= need {
+                                    ends.push(end);
+                                }
+                                next.push((longer, [taken.as_slice(), std::slice::from_ref(&key)].concat()));
+                            }
                         }
                     }
                 }
             }
-            match chosen {
-                Some((key, pair)) => {
-                    taken.push(key);
-                    text.extend(pair);
-                }
-                None => return,
+            if next.is_empty() || ends.len() >= n {
+                return;
             }
+            self.cut.store(next.len() >= most || self.cut.load(Relaxed), Relaxed);
+            begun = next;
         }
     }
 }

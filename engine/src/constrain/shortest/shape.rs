@@ -1,13 +1,15 @@
 //! The generated values as a flat table of alternatives, each with the length of its shortest text.
 
 use super::scalar::Scalar;
-use super::sequence::{Counted, Taken};
+use super::sequence::{Counted, Taken, Varied};
 use crate::constrain::lower::{self, Low, LowArray, LowObject};
 use crate::constrain::node::Numbers;
 use crate::constrain::{counted, numbers, pattern};
 use crate::error::{Error, Result};
 use llguidance::derivre::RegexAst;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 /// A set of values.
 pub(super) type NodeId = u32;
@@ -75,6 +77,10 @@ pub(super) struct Shapes {
     pub alts: Vec<Alt>,
     /// Arrays without equal items, and where the type says so.
     pub unique: Vec<(AltId, Arc<str>)>,
+    /// Different values of a node that were found: how many were wanted, how deep it is.
+    pub varied: Mutex<HashMap<(NodeId, usize, usize), Varied>>,
+    /// Whether a search for different values was cut short, so that there may be more.
+    pub cut: AtomicBool,
 }
 
 /// What is still to be built: shapes of definitions come first, so that references are their indices.
@@ -301,16 +307,7 @@ impl Shapes {
             if count > 0 {
                 out.push(b',');
             }
-            // The cheapest kind of pair, as long as it has names left.
-            let order = o.pair.into_iter().map(|(_, i)| i).chain(0..o.rest.len());
-            let found = order.into_iter().find_map(|i| {
-                let (scalar, value) = o.rest[i];
-                let scalar = &mut s[scalar as usize];
-                let start = scalar.start();
-                let key = scalar.write_untaken(start, &|k| is_taken(taken, k))?;
-                (self.min(value) < NEVER).then_some((key, value))
-            });
-            let Some((key, value)) = found else { return false };
+            let Some((key, value)) = self.untaken_pair(s, o, taken) else { return false };
             out.extend_from_slice(&key);
             taken.push(key);
             out.push(b':');
@@ -321,6 +318,18 @@ impl Shapes {
         }
         out.push(o.brackets.1);
         true
+    }
+
+    /// A further key of an object and what its value is: of the cheapest kind of pair that has names left.
+    pub fn untaken_pair(&self, s: &mut [Scalar], o: &Object, taken: &[Vec<u8>]) -> Option<(Vec<u8>, NodeId)> {
+        let order = o.pair.into_iter().map(|(_, i)| i).chain(0..o.rest.len());
+        order.into_iter().find_map(|i| {
+            let (scalar, value) = o.rest[i];
+            let scalar = &mut s[scalar as usize];
+            let start = scalar.start();
+            let key = scalar.write_untaken(start, &|k| is_taken(taken, k))?;
+            (self.min(value) < NEVER).then_some((key, value))
+        })
     }
 
     /// Bytes of parts that follow each other.

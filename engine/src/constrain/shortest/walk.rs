@@ -1,7 +1,7 @@
 //! Follows the text of a value through its shapes, byte by byte, in all ways that it can be read.
 
 use super::scalar::Scalar;
-use super::sequence::{and, has, keys, Taken};
+use super::sequence::{and, count, has, keys, some, Taken};
 use super::shape::{is_taken, Alt, AltId, NodeId, Object, Shapes, NEVER};
 use crate::constrain::unique::same_as;
 use llguidance::derivre::StateID;
@@ -76,6 +76,8 @@ pub(super) struct Walk {
     /// Brackets around an array of which a way to read it was given up, because it has equal items; a grammar still
     /// follows that way. [`usize::MAX`] if there is none.
     given_up: usize,
+    /// Length of the text at the last [`Walk::mark`].
+    marked: usize,
 }
 
 /// Where a walk can go back to.
@@ -125,7 +127,8 @@ impl Walk {
         step.call(0, None);
         let (frames, done) = (step.frames, step.done);
         let given_up = usize::MAX;
-        Walk { calls, frames, done, text: Vec::new(), depth: 0, quoted: Quoted::No, given_up }
+        let (text, depth, quoted, marked) = (Vec::new(), 0, Quoted::No, 0);
+        Walk { calls, frames, done, text, depth, quoted, given_up, marked }
     }
 
     /// Bytes read so far.
@@ -133,7 +136,8 @@ impl Walk {
         self.text.len()
     }
 
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&mut self) -> Mark {
+        self.marked = self.text.len();
         Mark {
             calls: self.calls.len(),
             frames: self.frames.clone(),
@@ -280,6 +284,85 @@ impl Walk {
             })
     }
 
+    /// Whether it is easily seen that the value can be completed without equal items, as it could at the mark: the items
+    /// around had begun there, and the scalar that is being written has more ends than there are values that it, and
+    /// whatever it is a part of, must differ from.
+    pub fn is_free(&self, shapes: &Shapes, scalars: &mut [Scalar]) -> bool {
+        self.frames.iter().any(|f| {
+            let (Alt::Scalar(id), Place::Scalar(state)) = (&shapes.alts[f.alt as usize], &f.place) else {
+                return false;
+            };
+            let Some(number) = self.kind(f) else { return false };
+            let need = self.need(shapes, scalars, f.call);
+            need.is_some_and(|need| scalars[*id as usize].is_rich(*state, need + 1, number))
+        })
+    }
+
+    /// Whether a scalar is a number; `None` unless it is that or a string, and within escapes and exponents, where other
+    /// ends need not make other values.
+    fn kind(&self, frame: &Frame) -> Option<bool> {
+        let text = self.text.get(self.calls[frame.call as usize].from..)?;
+        match text.first()? {
+            b'"' if text.iter().rev().take(5).any(|b| *b == b'\\') => None,
+            b'"' => Some(false),
+            b'-' | b'0'..=b'9' if !text.iter().any(|b| matches!(b, b'e' | b'E')) => Some(true),
+            _ => None,
+        }
+    }
+
+    /// How many values a value may not have, for the sake of the items before it and those that must still follow.
+    fn need(&self, shapes: &Shapes, s: &mut [Scalar], call: u32) -> Option<u64> {
+        let Call { parents, from, .. } = &self.calls[call as usize];
+        let mut most = 0;
+        for parent in parents {
+            let own = match (&shapes.alts[parent.alt as usize], &parent.place) {
+                _ if !shapes.is_unique(parent.alt) => 0,
+                // With an item that ended since the mark the others may be impossible.
+                _ if *from > self.marked => return None,
+                (Alt::Array(a), Place::Items(k, taken)) => {
+                    let left = a.min.saturating_sub(*k);
+                    // There may be none that differ from those before, where the text could be read in another way.
+                    if left > 0 && shapes.matched_end(s, parent.alt, *k, taken, 0).is_none() {
+                        return None;
+                    }
+                    if left == 0 && self.differs(*from, taken) {
+                        0
+                    } else {
+                        left + count(taken) as u64
+                    }
+                }
+                _ => return None,
+            };
+            most = most.max(own.saturating_add(self.need(shapes, s, parent.call)?));
+        }
+        Some(most)
+    }
+
+    /// Whether a string that began at a byte differs already from all that are taken.
+    fn differs(&self, from: usize, taken: &Taken) -> bool {
+        let begun = self.text.get(from..).unwrap_or_default();
+        // Without escapes there is one way to write a string.
+        begun.first() == Some(&b'"') && !begun.contains(&b'\\') && !some(taken, &|key| key.starts_with(begun))
+    }
+
+    /// How many bytes may be written into the string that the text stands in, whatever they are unless they end it: up
+    /// to `within`.
+    pub fn room(&mut self, shapes: &Shapes, scalars: &mut [Scalar], within: usize) -> usize {
+        self.marked = self.text.len();
+        let [frame] = self.frames.as_slice() else { return 0 };
+        let (Alt::Scalar(id), Place::Scalar(state)) = (&shapes.alts[frame.alt as usize], &frame.place) else {
+            return 0;
+        };
+        if self.has_given_up() || self.kind(frame) != Some(false) {
+            return 0;
+        }
+        match self.need(shapes, scalars, frame.call) {
+            Some(0) => within,
+            Some(need) => scalars[*id as usize].room(*state, need + 1, within),
+            None => 0,
+        }
+    }
+
     /// Whether the text stands within a string.
     pub fn is_quoted(&self, shapes: &Shapes) -> bool {
         self.frames.iter().all(|f| {
@@ -295,7 +378,7 @@ impl Walk {
             let Alt::Scalar(id) = &shapes.alts[frame.alt as usize] else { return None };
             let scalar = &mut scalars[*id as usize];
             let start = scalar.start();
-            for text in scalar.texts(start, n + 1, &|_| true) {
+            for text in scalar.texts(start, n + 1, &mut |_| true) {
                 if !found.contains(&text) {
                     found.push(text);
                 }
@@ -318,7 +401,7 @@ impl Walk {
         order.sort_by_key(|(total, _)| *total);
         for (_, frame) in &order {
             // Mostly the shortest end of each value will do; otherwise enough of them that one is new.
-            for n in [1, 2 + self.taken_around(frame)] {
+            for n in [1, 2 + self.taken_around(shapes, frame)] {
                 let ends = self.ends(shapes, scalars, frame, n);
                 if let Some(out) = self.outwards(shapes, scalars, frame.call, ends, n) {
                     return Some(out);
@@ -328,14 +411,17 @@ impl Walk {
         None
     }
 
-    /// How many items there are that a value here must differ from.
-    fn taken_around(&self, frame: &Frame) -> usize {
-        let own = match &frame.place {
-            Place::Items(_, taken) => keys(taken).len(),
+    /// How many items there are, and must still come, that a value here must differ from.
+    fn taken_around(&self, shapes: &Shapes, frame: &Frame) -> usize {
+        let own = match (&shapes.alts[frame.alt as usize], &frame.place) {
+            (Alt::Array(a), Place::Items(k, taken)) if a.unique => {
+                count(taken) + usize::try_from(a.min.saturating_sub(*k)).unwrap_or(0)
+            }
+            (_, Place::Items(_, taken)) => count(taken),
             _ => 0,
         };
         let parents = self.calls[frame.call as usize].parents.iter();
-        own + parents.map(|p| self.taken_around(p)).max().unwrap_or(0)
+        own + parents.map(|p| self.taken_around(shapes, p)).max().unwrap_or(0)
     }
 
     /// From some ends of a call's value to the end of the whole.
@@ -388,7 +474,10 @@ impl Walk {
             ends.into_iter().map(|end| [before, &end].concat()).collect::<Vec<_>>()
         };
         match (&shapes.alts[frame.alt as usize], &frame.place) {
-            (Alt::Scalar(id), Place::Scalar(state)) => s[*id as usize].texts(*state, n, &|_| true),
+            (Alt::Scalar(id), Place::Scalar(state)) => {
+                let begun = &self.text[self.calls[frame.call as usize].from..];
+                s[*id as usize].values(*state, n, begun)
+            }
             (_, Place::Start) => shapes.alt_values(s, frame.alt, n, 0),
             (Alt::Seq(parts), Place::Part(i)) => shapes.seq_ends(s, &parts[*i..], n, 0),
             (_, Place::Items(k, taken)) => shapes.item_ends(s, frame.alt, *k, taken, n, 0),
@@ -399,7 +488,7 @@ impl Walk {
                 let (key, node, _) = &o.fields[*field];
                 let after = shapes.field_ends(s, o, field + 1, o.after(*count), &[], n, 0);
                 let values = shapes.values(s, *node, n, 1);
-                let each = values.iter().map(|v| join(&[&key[*at..], v].concat(), after.clone()));
+                let each = values.iter().map(|(v, _)| join(&[&key[*at..], v].concat(), after.clone()));
                 each.flatten().take(n * 2).collect()
             }
             (Alt::Object(o), Place::Open { rest, state, from, count, taken }) => {
@@ -407,14 +496,14 @@ impl Walk {
                 let mut taken = keys(taken);
                 let begun = &self.text[*from..];
                 let whole = |end: &[u8]| [begun, end].concat();
-                let names = s[scalar as usize].texts(*state, n, &|end| !is_taken(&taken, &whole(end)));
+                let names = s[scalar as usize].texts(*state, n, &mut |end| !is_taken(&taken, &whole(end)));
                 let values = shapes.values(s, node, n, 1);
                 let mut found = Vec::new();
                 for name in names {
                     taken.push(whole(&name));
                     let after = shapes.field_ends(s, o, o.fields.len(), count + 1, &taken, 1, 0);
                     taken.pop();
-                    for value in &values {
+                    for (value, _) in values.iter() {
                         found.extend(join(&[name.as_slice(), b":", value].concat(), after.clone()));
                     }
                     if found.len() >= n {

@@ -4,19 +4,8 @@ use super::walks::schemas;
 use super::*;
 use crate::constrain::Steer;
 
-/// The same for other tests.
-pub(super) fn generated(
-    ty: &Type,
-    vocabulary: &Vocabulary,
-    tokens: &dyn Tokens,
-    seed: u64,
-    budget: usize,
-) -> Result<std::result::Result<String, usize>> {
-    generate(ty, vocabulary, tokens, seed, budget)
-}
-
 /// What a generation does with random logits: forced tokens, then one at random that still lets the value end.
-fn generate(
+pub(super) fn generate(
     ty: &Type,
     vocabulary: &Vocabulary,
     tokens: &dyn Tokens,

@@ -7,7 +7,7 @@
 //! LEAN_WALKS_OUT=FILE       what was generated, for scripts/walks.py: JSON lines {name, draft, schema, values}
 //! ```
 
-use super::budgets::generated;
+use super::budgets::generate;
 use super::real::fixture;
 use super::walks::schemas;
 use super::*;
@@ -32,13 +32,13 @@ fn walk_many(
     seed: u64,
 ) -> Vec<String> {
     let mut random = Random(seed);
-    let needed = match generated(ty, vocabulary, tokenizer, seed, 0) {
+    let needed = match generate(ty, vocabulary, tokenizer, seed, 0) {
         Ok(Err(needed)) => needed,
         other => panic!("{name}: {other:?}"),
     };
     let one = |i: usize| {
         let budget = needed + random.below(MORE);
-        let text = match generated(ty, vocabulary, tokenizer, seed + i as u64, budget) {
+        let text = match generate(ty, vocabulary, tokenizer, seed + i as u64, budget) {
             Ok(Ok(text)) => text,
             other => panic!("{name}: {budget} tokens where {needed} are enough: {other:?}"),
         };

@@ -235,6 +235,30 @@ fn what_is_not_evaluated_is_left_out() {
             &["{}", r#"{"a":1}"#, r#"{"aa":1}"#],
         ),
         (json!({"type": "object", "unevaluatedProperties": false}), &["{}"]),
+        // Two branches that hold at once evaluate what both say.
+        (
+            json!({"type": "object", "required": ["a", "b"], "unevaluatedProperties": false, "anyOf": [
+                {"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}
+            ]}),
+            &[r#"{"a":1,"b":1}"#],
+        ),
+        (
+            json!({"type": "object", "unevaluatedProperties": false, "anyOf": [true,
+                {"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}, {"required": ["a"]}
+            ]}),
+            &["{}", r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":1,"b":1}"#],
+        ),
+        (
+            json!({"type": "object", "unevaluatedProperties": false, "$ref": "#/$defs/x", "$defs": {"x": {"allOf": [{"anyOf": [
+                {"properties": {"a": {"const": 1}}, "required": ["a"]}, {"properties": {"b": {"const": 1}}, "required": ["b"]}
+            ]}]}}}),
+            &[r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":1,"b":1}"#],
+        ),
+        // A condition evaluates too, if it holds.
+        (
+            json!({"type": "object", "unevaluatedProperties": false, "if": {"properties": {"a": {"const": 1}}, "required": ["a"]}}),
+            &["{}", r#"{"a":1}"#],
+        ),
         (
             json!({"type": "object", "properties": {"a": {"const": 1}}, "propertyNames": {"enum": ["a", "b"]}, "unevaluatedProperties": {"const": 2}}),
             &["{}", r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":1,"b":2}"#],

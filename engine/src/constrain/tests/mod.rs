@@ -10,6 +10,7 @@ mod numbers;
 mod real;
 mod refused;
 mod tools;
+mod unique;
 mod walks;
 
 use super::vocabulary::Tokens;

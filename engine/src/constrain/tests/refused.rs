@@ -42,6 +42,15 @@ fn refused_schemas_name_place_keyword_and_reason() {
             "schema",
             "no finite value",
         ),
+        (
+            json!({"type": "object", "required": ["a", "b", "c"], "unevaluatedProperties": false, "anyOf": [
+                {"properties": {"a": {}}}, {"properties": {"b": {}}}, {"properties": {"c": {}}}, {"properties": {"d": {}}},
+                {"properties": {"e": {}}}, {"properties": {"f": {}}}
+            ]}),
+            "",
+            "unevaluatedProperties",
+            "not supported",
+        ),
         (json!({"$dynamicRef": "#x"}), "", "$dynamicRef", "dynamic"),
         (json!({"format": "regex"}), "", "format", "regular expressions"),
         (json!({"$ref": "#/$defs/none"}), "", "$ref", "not inside"),

@@ -112,8 +112,15 @@ fn one_bad_tool_is_named_and_the_others_stay() {
         };
         assert_eq!((name.as_str(), at.as_str(), keyword.as_str()), ("bad", "/properties/a", "pattern"));
         assert!(ty.warnings().iter().any(|w| w.contains("\"bad\"")), "{:?}", ty.warnings());
-        assert!(tools(syntax, ToolChoice::Tool("bad".into()), vec![bad.clone(), time()]).is_err());
-        assert!(tools(syntax, ToolChoice::Auto, vec![bad.clone()]).is_err());
+        // Where nothing else is left the error is its own, and names it.
+        for refused in [
+            tools(syntax, ToolChoice::Tool("bad".into()), vec![bad.clone(), time()]),
+            tools(syntax, ToolChoice::Auto, vec![bad.clone()]),
+        ] {
+            let Err(Error::Type { at, keyword, reason }) = refused else { panic!("{refused:?}") };
+            assert_eq!((at.as_str(), keyword.as_str()), ("/properties/a", "pattern"));
+            assert!(reason.starts_with("tool \"bad\": "), "{reason}");
+        }
     }
     // What cannot be written as a keyword argument is no tool of that family.
     let odd =
@@ -128,6 +135,47 @@ fn one_bad_tool_is_named_and_the_others_stay() {
         assert!(tools(ToolSyntax::Hermes, ToolChoice::Auto, wrong).is_err());
     }
     assert!(tools(ToolSyntax::Hermes, ToolChoice::Tool("none".into()), vec![time()]).is_err());
+    for (tool, at, reason) in [
+        (json!(1), "/1", "is an object"),
+        (json!({"function": "f"}), "/1/function", "is an object"),
+        (json!({}), "/1", "has a name"),
+        (json!({"type": "function", "function": {}}), "/1/function", "has a name"),
+        (json!({"name": 7}), "/1", "is a string"),
+        (json!({"name": ""}), "/1", "not empty"),
+        (json!({"name": "x".repeat(300)}), "/1", "at most 256 bytes, not 300"),
+        (json!({"name": "a\nb"}), "/1", "control characters"),
+    ] {
+        let refused = tools(ToolSyntax::Hermes, ToolChoice::Auto, vec![time(), tool.clone()]);
+        let Err(Error::Type { at: found, keyword, reason: why }) = refused else { panic!("{tool}") };
+        assert_eq!((found.as_str(), keyword.as_str()), (at, "name"), "{tool}: {why}");
+        assert!(why.contains(reason), "{tool}: {why}");
+    }
+}
+
+/// Where the parts of calls stand is found in every syntax.
+#[test]
+fn calls_are_found_in_the_text() {
+    let said = "Let me \"look\". ";
+    for (syntax, text, say) in [
+        (ToolSyntax::Hermes, format!("{said}<tool_call>\n{{\"name\": \"get_weather\", \"arguments\": {{\"city\":\"{{\"}}}}\n</tool_call>\n<tool_call>\n{{\"name\": \"time\", \"arguments\": {{}}}}\n</tool_call>"), said),
+        (ToolSyntax::Llama, "{\"name\": \"get_weather\", \"parameters\": {\"city\":\"{\"}}; {\"name\": \"time\", \"parameters\": {}}".into(), ""),
+        (ToolSyntax::Gemma, "{\"name\": \"get_weather\", \"parameters\": {\"city\":\"{\"}}\n{\"name\": \"time\", \"parameters\": {}}".into(), ""),
+        (ToolSyntax::Pythonic, format!("{said}<|tool_call_start|>[get_weather(city=\"{{\"), time()]<|tool_call_end|>"), said),
+    ] {
+        let ty = tools(syntax, ToolChoice::Auto, vec![weather(), time()]).unwrap();
+        ty.check(&text).unwrap();
+        let found = ty.calls_in(&text).unwrap();
+        let part = |(start, end): (usize, usize)| text[start..end].replace("get_", "");
+        let parts: Vec<_> = found.iter().map(|c| (&text[..c.said], part(c.name), part(c.arguments))).collect();
+        let (weather, time, first, second) = match syntax {
+            ToolSyntax::Pythonic => ("weather", "time", "(city=\"{\")", "()"),
+            _ => ("\"weather\"", "\"time\"", "{\"city\":\"{\"}", "{}"),
+        };
+        let want = [(say, weather.to_string(), first.to_string()), (say, time.to_string(), second.to_string())];
+        assert_eq!(parts, want, "{text}");
+        assert_eq!(ty.calls_in("just text").unwrap(), []);
+        assert_eq!(ty.tool_names().unwrap().len(), 2);
+    }
 }
 
 #[test]

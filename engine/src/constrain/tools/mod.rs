@@ -7,6 +7,7 @@ mod grammar;
 mod python;
 mod reply;
 
+pub(crate) use reply::CallSpan;
 pub(super) use reply::Reader;
 pub use reply::{Reply, ToolCall};
 
@@ -132,16 +133,16 @@ pub(super) fn compile(source: &Tools) -> Result<Compiled> {
     }
     let several = source.parallel && !matches!(source.choice, ToolChoice::Tool(_));
     if let ToolChoice::Tool(wanted) = &source.choice {
-        if let Some((_, e)) = refused.iter().find(|(name, _)| name == wanted) {
-            return Err(e.clone());
+        if let Some((name, e)) = refused.iter().find(|(name, _)| name == wanted) {
+            return Err(of_tool(name, e));
         }
         tools.retain(|t| t.name == *wanted);
         if tools.is_empty() {
             return Err(Error::ty("", "choice", format!("there is no tool {wanted:?}")));
         }
     }
-    if let ([], Some((_, e))) = (tools.as_slice(), refused.first()) {
-        return Err(e.clone());
+    if let ([], Some((name, e))) = (tools.as_slice(), refused.first()) {
+        return Err(of_tool(name, e));
     }
     let names: Vec<&str> = tools.iter().map(|t| t.name.as_str()).collect();
     let schema = json!({
@@ -164,6 +165,16 @@ pub(super) fn compile(source: &Tools) -> Result<Compiled> {
     Ok(Compiled { schema, warnings, refused, lows, words, reply: Reader::new(syntax, tools) })
 }
 
+/// What is wrong with the schema of a tool, with its name.
+fn of_tool(name: &str, error: &Error) -> Error {
+    match error {
+        Error::Type { at, keyword, reason } => {
+            Error::ty(at.clone(), keyword.clone(), format!("tool {name:?}: {reason}"))
+        }
+        other => other.clone(),
+    }
+}
+
 fn words(syntax: ToolSyntax) -> &'static str {
     match syntax {
         ToolSyntax::Pythonic => lower::PYTHON_WORDS,
@@ -177,12 +188,21 @@ fn function(value: &Value) -> Option<&Map<String, Value>> {
 }
 
 fn name_of(value: &Value, index: usize) -> Result<&str> {
-    let name = function(value).and_then(|f| f.get("name")).and_then(Value::as_str);
-    let fine = |n: &&str| !n.is_empty() && n.len() <= MAX_NAME && !n.contains(|c: char| c.is_control());
-    name.filter(fine).ok_or_else(|| {
-        let reason = format!("a tool has a name of 1 to {MAX_NAME} bytes");
-        Error::ty(format!("/{index}"), "name", reason)
-    })
+    let wrong = |at: &str, reason: &str| Err(Error::ty(format!("/{index}{at}"), "name", reason));
+    let at = if value.get("function").is_some() { "/function" } else { "" };
+    let Some(function) = function(value) else { return wrong(at, "a tool is an object") };
+    match function.get("name") {
+        None => wrong(at, "a tool has a name"),
+        Some(Value::String(name)) if name.is_empty() => wrong(at, "the name of a tool is not empty"),
+        Some(Value::String(name)) if name.len() > MAX_NAME => {
+            wrong(at, &format!("the name of a tool has at most {MAX_NAME} bytes, not {}", name.len()))
+        }
+        Some(Value::String(name)) => match name.chars().find(|c| c.is_control()) {
+            Some(c) => wrong(at, &format!("the name of a tool has no control characters such as {c:?}")),
+            None => Ok(name),
+        },
+        Some(_) => wrong(at, "the name of a tool is a string"),
+    }
 }
 
 fn tool(value: &Value, name: &str, syntax: ToolSyntax, warnings: &mut Vec<String>) -> Result<Tool> {

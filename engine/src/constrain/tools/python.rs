@@ -76,6 +76,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Bytes of the arguments that the text begins with, their closing bracket included.
+    pub fn arguments_len(mut self) -> Option<usize> {
+        let before = self.rest.len();
+        self.arguments()?;
+        Some(before - self.rest.len())
+    }
+
     fn arguments(&mut self) -> Option<Map<String, Value>> {
         let mut map = Map::new();
         while self.take(")").is_none() {

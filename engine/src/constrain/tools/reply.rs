@@ -2,7 +2,7 @@
 
 use super::python;
 use super::{grammar, Tool, ToolSyntax};
-use crate::constrain::strict;
+use crate::constrain::{json_text, strict};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
@@ -35,6 +35,17 @@ impl Reply {
     }
 }
 
+/// Where a call stands in the text of a reply: begin and end in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CallSpan {
+    /// The end of what is said before the calls.
+    pub said: usize,
+    /// The name, with its quotes where there are any.
+    pub name: (usize, usize),
+    /// The arguments, with their brackets.
+    pub arguments: (usize, usize),
+}
+
 /// Takes replies apart.
 pub(in crate::constrain) struct Reader {
     syntax: ToolSyntax,
@@ -62,6 +73,53 @@ impl Reader {
             .map(|(name, arguments)| json!({ "name": name, "arguments": arguments }))
             .collect();
         Ok(json!({ "text": said, "calls": calls }))
+    }
+
+    /// The names of the tools, as a call writes them.
+    pub fn names(&self) -> Vec<Vec<u8>> {
+        let written = |name: &str| match self.syntax {
+            ToolSyntax::Pythonic => name.as_bytes().to_vec(),
+            _ => json_text(name).into_bytes(),
+        };
+        self.tools.iter().map(|t| written(&t.name)).collect()
+    }
+
+    /// Where the calls of a finished reply stand, which is written as the grammar writes it.
+    pub fn spans(&self, text: &str) -> Vec<CallSpan> {
+        if !self.calls(text) {
+            return Vec::new();
+        }
+        let said = self.syntax.marker().and_then(|m| text.find(m)).unwrap_or(0);
+        let mut found = Vec::new();
+        let mut at = said;
+        while let Some(call) = self.next_span(text, at, said) {
+            at = call.arguments.1;
+            found.push(call);
+        }
+        found
+    }
+
+    fn next_span(&self, text: &str, from: usize, said: usize) -> Option<CallSpan> {
+        let rest = text.get(from..)?;
+        if self.syntax == ToolSyntax::Pythonic {
+            // Nothing but these stands before a name.
+            let marker = self.syntax.marker().filter(|m| rest.starts_with(*m)).map_or(0, str::len);
+            let start = from + marker + rest[marker..].find(|c: char| !matches!(c, '[' | ',' | ' '))?;
+            let open = start + text[start..].find('(')?;
+            let end = open + python::Reader::new(&text[open + 1..]).arguments_len()? + 1;
+            return Some(CallSpan { said, name: (start, open), arguments: (open, end) });
+        }
+        const BEFORE: &str = "{\"name\": ";
+        let name = from + rest.find(BEFORE)? + BEFORE.len();
+        let (_, after) = first_json(&text[name..])?;
+        let name_end = text.len() - after.len();
+        let between = match self.syntax {
+            ToolSyntax::Hermes => ", \"arguments\": ",
+            _ => ", \"parameters\": ",
+        };
+        let arguments = text.len() - after.strip_prefix(between)?.len();
+        let (_, after) = first_json(&text[arguments..])?;
+        Some(CallSpan { said, name: (name, name_end), arguments: (arguments, text.len() - after.len()) })
     }
 
     /// Whether the text has a call, or the beginning of one.

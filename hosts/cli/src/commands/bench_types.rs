@@ -10,6 +10,8 @@ use std::time::Instant;
 
 /// Tokens of a walk.
 const WALK: usize = 256;
+/// Further walks of a type, in which its masks are kept.
+const KEPT_WALKS: u64 = 3;
 const PROMPT: &str = "Answer with JSON.\n";
 
 /// What was seen, in seconds and counts.
@@ -20,6 +22,8 @@ struct Seen {
     /// From the text of a type to its first mask, with everything compiled on the way.
     first: Vec<f64>,
     masks: Vec<f64>,
+    /// Where masks are kept, as they are when values are generated: over some values of each type.
+    kept: Vec<f64>,
     walk_tokens: usize,
     walk_forced: usize,
     typed: Decode,
@@ -63,7 +67,10 @@ pub fn run(model: &Model, dir: &Path, args: &BenchArgs) -> Result<ExitCode> {
             Ok(ty) => {
                 seen.first.push(start.elapsed().as_secs_f64());
                 seen.types += 1;
-                walk(model, &ty, n as u64, &mut seen)?;
+                walk(model, &ty, n as u64, false, &mut seen)?;
+                for again in 1..=KEPT_WALKS {
+                    walk(model, &ty, n as u64 + (again << 32), true, &mut seen)?;
+                }
                 decode(&session, &ty, args.decode, &mut seen)?;
             }
             Err(e) => seen.refused.push((name, e.to_string())),
@@ -74,8 +81,11 @@ pub fn run(model: &Model, dir: &Path, args: &BenchArgs) -> Result<ExitCode> {
 }
 
 /// Random tokens among those allowed, so that no model's habits spare the matcher anything.
-fn walk(model: &Model, ty: &Type, seed: u64, seen: &mut Seen) -> Result<()> {
+fn walk(model: &Model, ty: &Type, seed: u64, keep: bool, seen: &mut Seen) -> Result<()> {
     let Some(mut matcher) = model.matcher(ty)? else { return Ok(()) };
+    if keep {
+        matcher.keep_masks(ty)?;
+    }
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     for _ in 0..WALK {
         for id in matcher.forced()? {
@@ -85,7 +95,8 @@ fn walk(model: &Model, ty: &Type, seed: u64, seen: &mut Seen) -> Result<()> {
         }
         let start = Instant::now();
         let mask = matcher.mask()?;
-        seen.masks.push(start.elapsed().as_secs_f64());
+        let into = if keep { &mut seen.kept } else { &mut seen.masks };
+        into.push(start.elapsed().as_secs_f64());
         let allowed: Vec<u32> = (0..model.info().vocab_size as u32).filter(|&id| mask.allows(id)).collect();
         random ^= random << 13;
         random ^= random >> 7;
@@ -145,6 +156,7 @@ fn mean(xs: &[f64]) -> f64 {
 fn report(mut seen: Seen, as_json: bool) -> Result<()> {
     seen.first.sort_by(f64::total_cmp);
     seen.masks.sort_by(f64::total_cmp);
+    seen.kept.sort_by(f64::total_cmp);
     let us = |x: f64| x * 1e6;
     let walk_share = seen.walk_forced as f64 / seen.walk_tokens.max(1) as f64;
     let share = seen.typed.forced as f64 / seen.typed.tokens.max(1) as f64;
@@ -160,6 +172,10 @@ fn report(mut seen: Seen, as_json: bool) -> Result<()> {
             "mask_us": {
                 "count": seen.masks.len(), "mean": us(mean(&seen.masks)), "p50": us(quantile(&seen.masks, 0.5)),
                 "p99": us(quantile(&seen.masks, 0.99)), "p99_9": us(quantile(&seen.masks, 0.999)),
+            },
+            "kept_mask_us": {
+                "count": seen.kept.len(), "mean": us(mean(&seen.kept)), "p50": us(quantile(&seen.kept, 0.5)),
+                "p99": us(quantile(&seen.kept, 0.99)), "p99_9": us(quantile(&seen.kept, 0.999)),
             },
             "walk_forced_share": walk_share, "forced_share": share, "saved_passes": seen.typed.saved,
             "constrained_tokens_per_second": seen.typed.tokens_per_second(),
@@ -179,7 +195,8 @@ fn report(mut seen: Seen, as_json: bool) -> Result<()> {
     table::print(&[
         row("measure", format!("{} types, {} refused", seen.types, seen.refused.len())),
         row("to first mask", spread(&seen.first)),
-        row("mask", spread(&seen.masks)),
+        row("mask, cold", spread(&seen.masks)),
+        row("mask, kept", spread(&seen.kept)),
         row(
             "forced",
             format!("{:.0} % of random values, {:.0} % of the model's", walk_share * 100.0, share * 100.0),

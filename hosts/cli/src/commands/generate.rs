@@ -1,17 +1,19 @@
 //! `lean generate`: a value of a type, or text, from a prompt or a checkpoint.
 
-use crate::args::{read_text, GenerateArgs};
-use crate::{interrupt, lineage, loading, output};
+use crate::args::{read_limited, read_text, GenerateArgs, MAX_TEXT};
+use crate::{interrupt, lineage, loading, output, tools};
 use lean_engine::{
     files, Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, SaveOptions,
     Session, SessionOptions, ToolChoice, Tools, Type,
 };
-use std::io::{IsTerminal, Read};
+use serde_json::Value;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
-    let ty = requested_type(args)?;
+    let (tools, left_out) = args.tools.as_deref().map(tools::read).transpose()?.unzip();
+    let ty = requested_type(args, tools.as_deref(), left_out.unwrap_or_default())?;
     if let Some(path) = &args.save_checkpoint {
         // Now, and not after a generation that would be lost.
         files::check_target(path)?;
@@ -25,7 +27,7 @@ pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     }
 
     let cancel = interrupt::token();
-    let blocks = blocks(args, prompt)?;
+    let blocks = blocks(args, prompt, tools)?;
     let resumes = blocks.is_empty() && session.can_resume();
     if !blocks.is_empty() {
         session.append_with(&blocks, &cancel, |_, _| {})?;
@@ -58,26 +60,30 @@ fn stored(args: &GenerateArgs) -> Result<Option<Checkpoint>> {
     lineage::load(path, &args.parents).map(Some)
 }
 
-fn requested_type(args: &GenerateArgs) -> Result<Type> {
+/// `left_out` are tools that could not be parsed.
+fn requested_type(
+    args: &GenerateArgs,
+    tools: Option<&[Value]>,
+    left_out: Vec<(String, Error)>,
+) -> Result<Type> {
     match (&args.ty, &args.schema) {
         (Some(expr), _) => Type::expr(expr),
         (None, Some(path)) => Type::schema(&read_text(path)?),
-        (None, None) => match tools(args)? {
-            Some(tools) => Type::tools(Tools {
-                choice: args.tool.clone().map_or_else(Default::default, choice),
-                ..tools
-            }),
+        (None, None) => match tools {
+            Some(tools) => {
+                let choice = args.tool.clone().map_or_else(Default::default, choice);
+                let wanted = |name: &str| matches!(&choice, ToolChoice::Tool(t) if t == name);
+                for (name, error) in left_out {
+                    if tools.is_empty() || wanted(&name) {
+                        return Err(error);
+                    }
+                    eprintln!("lean: note: left out: {error}");
+                }
+                Type::tools(Tools { choice, ..Tools::new(tools.to_vec()) })
+            }
             None => Type::from_source(lean_engine::TypeSource::Text { max_chars: None }),
         },
     }
-}
-
-/// The tools of a file: an array, as a chat template takes it.
-fn tools(args: &GenerateArgs) -> Result<Option<Tools>> {
-    let Some(path) = &args.tools else { return Ok(None) };
-    let tools = serde_json::from_str(&read_text(path)?)
-        .map_err(|e| Error::invalid("--tools", format!("{}: {e}", path.display())))?;
-    Ok(Some(Tools::new(tools)))
 }
 
 fn choice(name: String) -> ToolChoice {
@@ -92,7 +98,7 @@ fn prompt(args: &GenerateArgs, has_checkpoint: bool) -> Result<Option<String>> {
     if args.prompt.is_some() {
         return Ok(args.prompt.clone());
     }
-    let mut stdin = std::io::stdin();
+    let stdin = std::io::stdin();
     if stdin.is_terminal() || has_checkpoint {
         // A checkpoint is a context by itself; waiting for a pipe would hang a script that has none.
         return match has_checkpoint {
@@ -100,9 +106,7 @@ fn prompt(args: &GenerateArgs, has_checkpoint: bool) -> Result<Option<String>> {
             false => Err(Error::invalid("--prompt", "no prompt: give --prompt TEXT, or pipe the text in")),
         };
     }
-    let mut text = String::new();
-    let io = |e| Error::io("standard input", e);
-    stdin.read_to_string(&mut text).map_err(io)?;
+    let mut text = read_limited(stdin, "standard input", MAX_TEXT)?;
     // The line end is the pipe's, not the prompt's.
     text.truncate(text.trim_end_matches(['\n', '\r']).len());
     Ok(Some(text))
@@ -122,9 +126,8 @@ fn open(model: &Model, args: &GenerateArgs, checkpoint: Option<&Checkpoint>) -> 
     Ok(session)
 }
 
-fn blocks(args: &GenerateArgs, prompt: Option<String>) -> Result<Vec<Block>> {
+fn blocks(args: &GenerateArgs, prompt: Option<String>, tools: Option<Vec<Value>>) -> Result<Vec<Block>> {
     let Some(prompt) = prompt else { return Ok(Vec::new()) };
-    let tools = tools(args)?.map(|t| t.tools);
     if !args.chat && args.system.is_none() && tools.is_none() {
         return Ok(vec![Block::Text(prompt)]);
     }
