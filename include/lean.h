@@ -5,8 +5,8 @@
  *
  * THE RULES, which hold for every function
  *
- * Answers. A function that can fail returns a lean_status: LEAN_OK; LEAN_PENDING or LEAN_END from
- *   lean_stream_next, which are no errors; or the code of an error, 100 or more. Its last argument may be
+ * Answers. A function that can fail returns a lean_status: LEAN_OK; LEAN_PENDING or LEAN_END from a
+ *   stream or a port, which are no errors; or the code of an error, 100 or more. Its last argument may be
  *   NULL; otherwise, after an error and only then, it receives a new lean_error, which the caller frees (what
  *   was there before is not). Other outputs are written on success only. There is no "last error".
  * Ownership. Who receives a handle through an output frees it, with the _free function of its type. Freeing
@@ -133,6 +133,18 @@
 /// An object.
 #define LEAN_KIND_OBJECT 5
 
+/// The port is in use.
+#define LEAN_PORT_OPEN 0
+
+/// It was closed by lean_port_close before it ended by itself. A bridge process exits with status 0 then.
+#define LEAN_PORT_CLOSED 1
+
+/// SHUTDOWN was asked for and answered. A bridge process exits with status 0 then.
+#define LEAN_PORT_SHUTDOWN 2
+
+/// What was sent was not the protocol; the last frame says why. A bridge process exits with status 2 then.
+#define LEAN_PORT_PROTOCOL 3
+
 /// The state is taken over bit for bit, or the restore is `LEAN_INCOMPATIBLE`.
 #define LEAN_RESTORE_EXACT 0
 
@@ -201,6 +213,14 @@ typedef struct lean_model lean_model;
 
 /// A finished value with its text and counts. Immutable, usable from many threads at once.
 typedef struct lean_output lean_output;
+
+/// A bridge inside this process, for clients that speak the protocol of `lean-bridge` (bridge/PROTOCOL.md): the
+/// bytes that one would write to its stdin and read from its stdout, and nothing else differs. It has models, sessions
+/// and checkpoints of its own, which the other functions of this header do not see.
+///
+/// Typically one thread receives and others send. All functions but lean_port_free may be called from any threads at
+/// once. A port does not survive a fork of the process.
+typedef struct lean_port lean_port;
 
 /// One sequence, used by one thread at a time. A call that fails or is cancelled leaves it as it was before.
 /// While a stream has it, every other call on it is `LEAN_BUSY`.
@@ -415,10 +435,10 @@ typedef struct lean_event {
 /// Done.
 #define LEAN_OK 0
 
-/// No event within the timeout; ask again. No error.
+/// Nothing within the timeout; ask again. No error.
 #define LEAN_PENDING 1
 
-/// No event will follow. No error.
+/// Nothing will follow. No error.
 #define LEAN_END 2
 
 /// An argument is unusable: NULL, out of range, not UTF-8, a handle of another kind.
@@ -916,6 +936,50 @@ lean_status lean_output_count(const struct lean_output *output,
 
 /// Frees the output. NULL does nothing.
 void lean_output_free(struct lean_output *output);
+
+/// Opens a port; close it when it is not needed any more, and free it. It has a thread of its own, and one for each
+/// request that runs. `LEAN_BUSY` if the system gives it none.
+lean_status lean_port_open(struct lean_port **port,
+                           struct lean_error **error);
+
+/// Sends bytes of the host's stream: frames, cut anywhere, with no magic before them. They are copied. What is no
+/// frame is no error here: an ERROR frame tells of it, as from a process.
+///
+/// Either all bytes are taken, or none: `LEAN_PENDING` if for `timeout_ms` milliseconds (0: do not wait;
+/// `LEAN_WAIT_FOREVER`) too many were waiting to be handled, which is 256 KiB, and happens while nobody receives
+/// what the port has to say; `LEAN_END` if the port has ended or is closed. Bytes of which the port has no need any
+/// more, since it ended while they were waiting, are thrown away.
+lean_status lean_port_send(const struct lean_port *port,
+                           const uint8_t *data,
+                           size_t length,
+                           uint32_t timeout_ms,
+                           struct lean_error **error);
+
+/// Receives the next bytes of the bridge's stream: one or several whole frames, the first time with the 8 bytes of the
+/// magic before them. The caller frees them with lean_bytes_free.
+///
+/// `LEAN_PENDING` if nothing came within `timeout_ms` milliseconds (0: what is there already; `LEAN_WAIT_FOREVER`);
+/// `LEAN_END` once nothing will come any more: the port has ended and all of it was received, or it is closed. A call
+/// that waits gets `LEAN_END` at once when another thread closes the port. Of several threads that receive, each gets
+/// different frames.
+lean_status lean_port_recv(const struct lean_port *port,
+                           uint32_t timeout_ms,
+                           struct lean_bytes **bytes,
+                           struct lean_error **error);
+
+/// How far the port is: `LEAN_PORT_*`. One that has ended by itself may still have frames to receive.
+lean_status lean_port_state(const struct lean_port *port, int32_t *state, struct lean_error **error);
+
+/// Ends the port as the end of stdin ends a process, and may be called while other threads send and receive: what
+/// runs is cancelled, what was not received is thrown away, models and checkpoints are freed, and calls that wait get
+/// `LEAN_END`. Returns when no thread of the port runs any more, which takes a step of the engine or a layer of a
+/// prefill. Again, it waits for the same and does nothing else. Not from a log callback, whose thread it may wait for.
+lean_status lean_port_close(const struct lean_port *port,
+                            struct lean_error **error);
+
+/// Closes the port, if that was not done, and frees it. NULL does nothing. No other call on it may be under way: close
+/// it first, and wait for those that it wakes.
+void lean_port_free(struct lean_port *port);
 
 /// An empty session. `options` may be NULL. Free it with `lean_session_free`; it keeps the model alive.
 lean_status lean_session_new(const struct lean_model *model,

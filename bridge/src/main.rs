@@ -7,6 +7,7 @@ mod stdio;
 
 use arguments::Arguments;
 use lean_protocol::{FrameReader, MAGIC};
+use lean_server::bytes;
 use lean_server::echo::EchoHost;
 use lean_server::engine::EngineHost;
 use lean_server::{Connection, Ended};
@@ -23,10 +24,6 @@ const STATUS_PROTOCOL: u8 = 2;
 const GRACE: Duration = Duration::from_millis(150);
 /// How long the last frames may take to be read by the host.
 const LAST_FRAMES: Duration = Duration::from_secs(2);
-/// Bytes read at once.
-const READ_BYTES: usize = 64 << 10;
-/// Frames are joined into writes of about this size, where several are waiting.
-const WRITE_BYTES: usize = 64 << 10;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::parse(std::env::args_os().skip(1)) {
@@ -81,7 +78,7 @@ fn status(connection: &Connection) -> u8 {
 /// Feeds the connection until the input or the connection ends; answers how long the rest may take.
 fn read(connection: &Connection, mut input: impl Read) -> Duration {
     let mut reader = FrameReader::new(connection.max_frame());
-    let mut buffer = vec![0; READ_BYTES];
+    let mut buffer = vec![0; bytes::READ_BYTES];
     loop {
         let n = match input.read(&mut buffer) {
             Ok(n) => n,
@@ -94,44 +91,20 @@ fn read(connection: &Connection, mut input: impl Read) -> Duration {
             connection.close();
             return GRACE;
         }
-        reader.push(&buffer[..n]);
-        feed(connection, &mut reader);
+        bytes::feed(connection, &mut reader, &buffer[..n]);
         if connection.ended().is_some() {
             return LAST_FRAMES;
         }
     }
 }
 
-/// Submits all frames that are complete.
-fn feed(connection: &Connection, reader: &mut FrameReader) {
-    loop {
-        match reader.next_frame() {
-            Ok(Some(frame)) => connection.submit(frame),
-            Ok(None) => return,
-            Err(e) => return connection.reject(e),
-        }
-        reader.set_max_frame(connection.max_frame());
-    }
-}
-
 /// Writes frames until there will be none; a host that cannot be written to is gone.
 fn write(connection: &Connection, mut output: impl Write) {
-    let mut bytes = MAGIC.to_vec();
-    loop {
-        match connection.next(None) {
-            Ok(Some(frame)) => frame.encode_into(&mut bytes),
-            Ok(None) => continue,
-            Err(()) => return,
-        }
-        while bytes.len() < WRITE_BYTES {
-            match connection.next(Some(Duration::ZERO)) {
-                Ok(Some(frame)) => frame.encode_into(&mut bytes),
-                _ => break,
-            }
-        }
-        if output.write_all(&bytes).and_then(|()| output.flush()).is_err() {
+    let mut out = MAGIC.to_vec();
+    while let Ok(some) = bytes::take(connection, None, &mut out) {
+        if some && output.write_all(&out).and_then(|()| output.flush()).is_err() {
             return;
         }
-        bytes.clear();
+        out.clear();
     }
 }

@@ -11,9 +11,9 @@ pub const LEAN_ABI_VERSION: u32 = 1;
 
 /// Done.
 pub const LEAN_OK: lean_status = 0;
-/// No event within the timeout; ask again. No error.
+/// Nothing within the timeout; ask again. No error.
 pub const LEAN_PENDING: lean_status = 1;
-/// No event will follow. No error.
+/// Nothing will follow. No error.
 pub const LEAN_END: lean_status = 2;
 
 /// An argument is unusable: NULL, out of range, not UTF-8, a handle of another kind.

@@ -467,6 +467,10 @@ export interface LoadOptions extends CallOptions {
 }
 
 export interface SpawnOptions {
+  /** Where the engine runs: in a process of its own (the default), or in this one, through liblean and the package koffi. */
+  transport?: 'process' | 'port';
+  /** For `port`: the library; otherwise `LEAN_LIBRARY`, otherwise the repository's build. */
+  library?: string;
   /** The bridge binary; otherwise `LEAN_BRIDGE`, otherwise the repository's build. */
   bridge?: string;
   args?: string[];
@@ -477,7 +481,7 @@ export interface SpawnOptions {
   onStderr?: (text: string) => void;
 }
 
-/** A bridge process. While it has nothing to do it does not keep this process alive. */
+/** An engine: a bridge process, or a port in this one. While it has nothing to do it does not keep this process alive. */
 export class Lean {
   private constructor();
   static spawn(options?: SpawnOptions): Promise<Lean>;

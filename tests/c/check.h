@@ -56,6 +56,7 @@ void test_limits(const char *model_path);
 void test_many(const char *model_path);
 void test_adapters(const char *model_path);
 void test_kv(void);
+void test_port(void);
 void cut(const char *model_path, const char *file);
 void resume(const char *model_path, const char *file);
 

@@ -97,6 +97,7 @@ int main(int argc, char **argv) {
     test_many(argv[2]);
     test_adapters(argv[2]);
     test_kv();
+    test_port();
   } else if (argc == 4 && strcmp(argv[1], "cut") == 0) {
     cut(argv[2], argv[3]);
   } else if (argc == 4 && strcmp(argv[1], "resume") == 0) {

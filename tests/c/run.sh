@@ -81,7 +81,7 @@ for readme in README.md ffi/README.md; do
   try "$readme: the example compiles" "$cc" -std=c99 "${warnings[@]}" "$work/example.c" -o "$work/${readme/\//-}.example" "${link[@]}"
 done
 "$cc" -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 "${warnings[@]}" tests/c/main.c tests/c/garbage.c tests/c/values.c \
-  tests/c/sessions.c tests/c/limits.c tests/c/many.c tests/c/adapters.c tests/c/kv.c -o "$work/harness" "${link[@]}" -pthread || { fail "the harness compiles"; finish; }
+  tests/c/sessions.c tests/c/limits.c tests/c/many.c tests/c/adapters.c tests/c/kv.c tests/c/port.c -o "$work/harness" "${link[@]}" -pthread || { fail "the harness compiles"; finish; }
 pass "the harness compiles"
 
 try "ffi/README.md: the example runs" "$work/ffi-README.md.example" "$tiny"

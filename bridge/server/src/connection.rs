@@ -15,6 +15,8 @@ use lean_protocol::{
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+#[cfg(not(target_arch = "wasm32"))]
+use std::thread::JoinHandle;
 use std::time::Duration;
 #[cfg(not(target_arch = "wasm32"))]
 use std::time::Instant;
@@ -46,6 +48,9 @@ struct State {
     workers: usize,
     /// Requests whose ids are free already and whose last frames are not in the outbox yet.
     ending: usize,
+    /// The workers' threads, those that have ended too until the next begins.
+    #[cfg(not(target_arch = "wasm32"))]
+    threads: Vec<JoinHandle<()>>,
     /// No new requests: the end has begun.
     closing: bool,
     /// The SHUTDOWN request, whose answer is the last frame.
@@ -111,6 +116,11 @@ impl Connection {
         self.0.fail(error.into());
     }
 
+    /// Reports that what carries the frames cannot go on: the connection ends with that error.
+    pub fn crashed(&self, what: &str) {
+        self.0.fail(Error::Panic(what.into()).into());
+    }
+
     /// The next frame for the host: `Ok(None)` after the timeout, `Err(())` once there will be none.
     #[allow(clippy::result_unit_err)]
     pub fn next(&self, timeout: Option<Duration>) -> Result<Option<Frame>, ()> {
@@ -156,6 +166,21 @@ impl Connection {
             s = self.0.changed.block_for(s, left);
         }
         true
+    }
+
+    /// Waits until no worker's thread is left. The connection must have been closed, or this may wait for good; not
+    /// from a worker itself.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn join(&self) {
+        loop {
+            let threads = std::mem::take(&mut self.0.lock().threads);
+            if threads.is_empty() {
+                return;
+            }
+            for thread in threads {
+                let _ = thread.join();
+            }
+        }
     }
 }
 
@@ -495,12 +520,13 @@ impl Job {
             self.inner.finish(&self.request, outcome);
             self.inner.worker_ended();
         };
-        if let Err(e) = turn::spawn(run) {
-            inner.finish(
-                &request,
-                Err(Error::Busy { what: format!("no thread could be started ({e})") }.into()),
-            );
-            inner.worker_ended();
+        match turn::spawn(run) {
+            Ok(worker) => inner.keep(worker),
+            Err(e) => {
+                let what = format!("no thread could be started ({e})");
+                inner.finish(&request, Err(Error::Busy { what }.into()));
+                inner.worker_ended();
+            }
         }
     }
 
@@ -549,6 +575,24 @@ impl Job {
 }
 
 impl Inner {
+    /// There are no threads.
+    #[cfg(target_arch = "wasm32")]
+    fn keep(&self, (): ()) {}
+
+    /// Keeps a worker's thread for [`Connection::join`], and lets go of those that have ended.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn keep(&self, thread: JoinHandle<()>) {
+        let mut s = self.lock();
+        let (ended, running) =
+            std::mem::take(&mut s.threads).into_iter().partition::<Vec<_>, _>(|t| t.is_finished());
+        s.threads = running;
+        s.threads.push(thread);
+        drop(s);
+        for thread in ended {
+            let _ = thread.join();
+        }
+    }
+
     fn worker_ended(&self) {
         self.lock().workers -= 1;
         self.changed.notify_all();

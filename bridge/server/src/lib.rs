@@ -5,7 +5,8 @@
 //! - `turn`: requests on threads, or one after the other where there are none;
 //! - [`port`]: the little that a request needs of an engine;
 //! - [`echo`]: a model without weights behind that port, so that hosts are tested without any;
-//! - [`engine`]: the real one.
+//! - [`engine`]: the real one;
+//! - [`bytes`]: a connection's two streams of bytes; [`pipe`]: a bridge in this process that speaks them.
 //!
 //! **Invariants.** The thread that submits frames never computes, loads or waits for credit. Each accepted
 //! request gets exactly one END frame, also when its worker panics. Nothing queues without bound: events cost
@@ -15,6 +16,8 @@
 // Guards are handed to `turn::Signal::wait`, which lets go of them; that of a session is held by its one user.
 #![allow(clippy::await_holding_lock)]
 
+#[cfg(not(target_arch = "wasm32"))]
+pub mod bytes;
 mod connection;
 pub mod echo;
 pub mod engine;
@@ -24,6 +27,8 @@ mod groups;
 mod handles;
 mod ops;
 mod outbox;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod pipe;
 pub mod port;
 mod request;
 #[cfg(target_arch = "wasm32")]

@@ -53,9 +53,9 @@ export const versionMismatch = (message) => new LeanError(message, { code: 601, 
 /** No bridge binary. */
 export const notFound = (message) => new LeanError(message, { code: 690, name: 'bridge_not_found', class: 'resource' });
 
-/** The bridge process ended, or never began. */
-export function exited({ exitCode, signal, stderr, cause }) {
-  const how = cause ? `could not be started: ${cause.message}` : signal ? `was killed by ${signal}` : `exited with status ${exitCode}`;
+/** The bridge ended, or never began. */
+export function exited({ exitCode, signal, stderr, cause, inProcess = false }) {
+  const how = inProcess ? 'in this process ended' : cause ? `could not be started: ${cause.message}` : signal ? `was killed by ${signal}` : `exited with status ${exitCode}`;
   const tail = stderr.trim() === '' ? '' : `\nIts last words:\n${stderr.trimEnd()}`;
   return new LeanError(`the bridge ${how}${tail}`, {
     code: 691,

@@ -1,17 +1,18 @@
 // lean for Node: typed values out of local language models, through a bridge process.
 
 import { Adapter } from './adapter.js';
-import { findBridge } from './bridge-path.js';
+import { findBridge, findLibrary } from './bridge-path.js';
 import { Checkpoint } from './checkpoint.js';
 import { Connection } from './connection.js';
-import { integer, only, text } from './check.js';
-import { exited, LeanError } from './errors.js';
+import { described, integer, only, text } from './check.js';
+import { exited, invalid, LeanError } from './errors.js';
 import { Stream } from './generation.js';
 import { loadModel, Model, Session } from './model.js';
+import { BridgePort } from './port.js';
 import { BridgeProcess } from './process.js';
 import { Type, type } from './type.js';
 
-export { Adapter, Checkpoint, LeanError, Model, Session, Stream, Type, findBridge, type };
+export { Adapter, Checkpoint, LeanError, Model, Session, Stream, Type, findBridge, findLibrary, type };
 
 /** How long a greeting may take: long enough for a cold disk and a virus scanner. */
 const GREETING_MS = 20_000;
@@ -20,7 +21,21 @@ const CLOSE_MS = 3_000;
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
-/** A bridge process. */
+/** Starts the bridge, in a process or in this one; also says what to call it in an error. */
+async function start({ transport = 'process', library, bridge, ...options }) {
+  if (transport === 'port') {
+    const others = ['args', 'env', 'cwd', 'onStderr'].filter((name) => options[name] !== undefined);
+    if (bridge !== undefined) others.push('bridge');
+    if (others.length > 0) throw invalid(`spawn: ${others[0]} belongs to the transport 'process'`);
+    return { process: await BridgePort.open({ library }), file: 'the port' };
+  }
+  if (transport !== 'process') throw invalid(`spawn: transport is 'process' or 'port', not ${described(transport)}`);
+  if (library !== undefined) throw invalid("spawn: library belongs to the transport 'port'");
+  const file = findBridge(bridge);
+  return { process: new BridgeProcess(file, options), file };
+}
+
+/** An engine: a bridge process, or a port in this one. */
 export class Lean {
   #connection;
   #process;
@@ -34,13 +49,15 @@ export class Lean {
     this.capabilities = hello.capabilities;
   }
 
-  /** Starts a bridge. While it has nothing to do it does not keep this process alive. */
+  /**
+   * Starts a bridge, in a process of its own or, with the transport `port`, in this one. While it has nothing to do it
+   * does not keep this process alive.
+   */
   static async spawn(options = {}) {
-    const known = ['bridge', 'args', 'env', 'cwd', 'onStderr', 'credit'];
-    const { bridge, args, env, cwd, onStderr, credit } = only(options, known, 'spawn');
+    const known = ['transport', 'library', 'bridge', 'args', 'env', 'cwd', 'onStderr', 'credit'];
+    const { credit, ...how } = only(options, known, 'spawn');
     if (credit !== undefined) integer(credit, 'spawn: credit', 1);
-    const file = findBridge(bridge);
-    const process = new BridgeProcess(file, { args, env, cwd, onStderr });
+    const { process, file } = await start(how);
     const connection = new Connection(process, { credit });
     let silent;
     const patience = new Promise((_, reject) => {

@@ -104,7 +104,11 @@ test('every other call refuses likewise', async () => {
   const session = await echo.session();
   for (const [call, pattern] of [
     [() => Lean.spawn({ credit: 0 }), /credit: an integer of at least 1/],
-    [() => Lean.spawn({ bridge: 7 }), /the path of the bridge, not 7/],
+    [() => Lean.spawn({ bridge: 7 }), /the `bridge` option is a path, not 7/],
+    [() => Lean.spawn({ transport: 'pigeon' }), /transport is 'process' or 'port', not a string/],
+    [() => Lean.spawn({ library: 'liblean.so' }), /library belongs to the transport 'port'/],
+    [() => Lean.spawn({ transport: 'port', cwd: '/' }), /cwd belongs to the transport 'process'/],
+    [() => Lean.spawn({ transport: 'port', bridge: '/bin/true' }), /bridge belongs to the transport 'process'/],
     [() => Lean.spawn({ brige: 'x' }), /unknown option brige/],
     [() => lean.load('echo', { threads: -1 }), /^threads: an integer from 0 to 4294967295 is needed, not -1/],
     [() => lean.load('echo', { threads: 1.5 }), /^threads: .*1\.5/],

@@ -11,7 +11,7 @@
 from ._adapter import Adapter
 from ._aio import AsyncStream
 from ._annotations import Bounds
-from ._bridge_path import find_bridge
+from ._bridge_path import find_bridge, find_library
 from ._checkpoint import Checkpoint
 from ._connection import CancelToken
 from ._engine import Engine, GenerateOptions, Model, Session, StreamOptions, spawn
@@ -67,6 +67,7 @@ __all__ = [
     "choice",
     "expr",
     "find_bridge",
+    "find_library",
     "regex",
     "schema",
     "spawn",

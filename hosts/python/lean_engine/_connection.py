@@ -1,7 +1,7 @@
-"""Handshake, requests, events with credit, cancellation: the protocol over a bridge process.
+"""Handshake, requests, events with credit, cancellation: the protocol over a bridge process or a port.
 
-Three threads serve a connection: one reads frames and hands them to the requests they belong to, one writes frames,
-one drains stderr. Events are handled in the thread that made the call. Only the writer writes, so that an exception
+Two threads serve a connection: one reads frames and hands them to the requests they belong to, one writes frames; a
+process has a third, which drains stderr. Events are handled in the thread that made the call. Only the writer writes, so that an exception
 in a caller (Ctrl-C) cannot leave half a frame behind, and a finaliser, which may run anywhere, only has to queue.
 """
 
@@ -18,7 +18,7 @@ from . import errors
 from ._codec import WireError, decode_head
 from ._frames import CRITICAL, END, ERROR, MAX_FRAME_DEFAULT, Frame, FrameReader, message_bytes
 from ._messages import BY_KIND, MAJOR, MINOR
-from ._process import BridgeProcess
+from ._transport import Transport
 from .errors import LeanError
 
 #: Events that a request may have on the way: the bridge waits for a consumer that is this far behind.
@@ -158,9 +158,9 @@ _Job = Union[bytes, Callable[[], None], None]
 
 
 class Connection:
-    """A connection to a bridge process."""
+    """A connection to a bridge, in a process or a port."""
 
-    def __init__(self, process: BridgeProcess, credit: int = CREDIT) -> None:
+    def __init__(self, process: Transport, credit: int = CREDIT) -> None:
         self.process = process
         self.credit = credit
         self.hello: queue.SimpleQueue[Union[dict[str, Any], LeanError]] = queue.SimpleQueue()

@@ -16,8 +16,10 @@ from ._checkpoint import Checkpoint, CheckpointLike, load_checkpoint
 from ._connection import CREDIT, CancelToken, Connection, Message, Request
 from ._generation import Partial, Prefill, Result, Stream, Token, event_of, result_of
 from ._many import Branch, Group, close_all, open_all
+from ._port import BridgePort
 from ._process import BridgeProcess
 from ._requests import Block, to_json, wire_blocks, wire_options
+from ._transport import Transport
 from ._types import Type, type_of
 from .errors import LeanError
 
@@ -71,11 +73,13 @@ class GenerateOptions(StreamOptions, total=False):
 
 
 class Engine:
-    """The engine in a process of its own: ``with lean_engine.spawn() as engine:``."""
+    """The engine, in a process of its own unless told otherwise: ``with lean_engine.spawn() as engine:``."""
 
     def __init__(
         self,
         *,
+        transport: str = "process",
+        library: Optional[Union[str, os.PathLike[str]]] = None,
         bridge: Optional[Union[str, os.PathLike[str]]] = None,
         args: Sequence[str] = (),
         env: Optional[Mapping[str, str]] = None,
@@ -86,10 +90,23 @@ class Engine:
         """Starts ``lean-bridge`` and waits for its greeting.
 
         ``bridge`` is the binary (see ``find_bridge``), ``credit`` the number of events a request may have on the way
-        before the bridge waits for its consumer. Raises ``BridgeNotFound``, ``BridgeExited``, ``ProtocolError``.
+        before the bridge waits for its consumer. With ``transport="port"`` the engine runs inside this process instead,
+        from ``library`` (see ``find_library``); everything else is the same, but a crash ends this program, and the
+        options of a process are errors. Raises ``BridgeNotFound``, ``BridgeExited``, ``ProtocolError``.
         """
-        file = find_bridge(bridge)
-        process = BridgeProcess(file, args, env, cwd, on_stderr)
+        process: Transport
+        if transport == "process":
+            if library is not None:
+                raise errors.invalid('`library` belongs to transport="port"')
+            file = find_bridge(bridge)
+            process = BridgeProcess(file, args, env, cwd, on_stderr)
+        elif transport == "port":
+            if bridge is not None or args or env is not None or cwd is not None or on_stderr is not None:
+                raise errors.invalid('`bridge`, `args`, `env`, `cwd` and `on_stderr` belong to transport="process"')
+            file = "a port"
+            process = BridgePort(library)
+        else:
+            raise errors.invalid(f'transport: "process" or "port", not {transport!r}')
         self.connection = Connection(process, credit)
         # Ends the process when the last model, session and checkpoint are forgotten too: they refer to the engine.
         weakref.finalize(self, self.connection.hang_up)
@@ -167,7 +184,7 @@ class Engine:
 
 
 def spawn(**options: Any) -> Engine:
-    """Starts the engine in a process of its own; the options are those of ``Engine``."""
+    """Starts the engine, in a process of its own unless ``transport="port"``; the options are those of ``Engine``."""
     return Engine(**options)
 
 

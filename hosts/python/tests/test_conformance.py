@@ -1,4 +1,4 @@
-"""The conformance scripts of tests/wire/conformance, over a spawned bridge: see the README there."""
+"""The conformance scripts of tests/wire/conformance, over a spawned bridge and over a port: see the README there."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from lean_engine._bridge_path import find_bridge
 from lean_engine._codec import decode_head, encode_head
 from lean_engine._frames import CRITICAL, FrameReader, frame_bytes
 from lean_engine._messages import BY_KIND, MESSAGES
+from lean_engine._port import BridgePort
 from lean_engine._process import BridgeProcess
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
@@ -23,20 +24,21 @@ SMOL = SMOL / "SmolLM2-135M-Instruct.Q4_1.gguf"
 PATIENCE = 60
 WITH_JSON = {"LOADED", "INFO", "GENERATED", "ADAPTER", "ERROR"}
 WITH_TEXT = {"TOKENS", "PARTIAL"}
+TRANSPORTS = {"process": lambda: BridgeProcess(find_bridge()), "port": BridgePort}
 TIMES = {"first_token_seconds", "total_seconds", "tokens_per_second"}
 
 
 class Player:
     """One run of a script."""
 
-    def __init__(self, head, folder):
+    def __init__(self, head, folder, transport):
         self.head = head
         self.places = {"{dir}": str(folder), "{repo}": str(REPOSITORY), "{smol}": str(SMOL)}
         self.kept = {}
         self.open = {}
         self.incoming = queue.Queue()
         self.ended = False
-        self.process = BridgeProcess(find_bridge())
+        self.process = TRANSPORTS[transport]()
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -88,7 +90,7 @@ class Player:
             except queue.Empty:
                 raise AssertionError(f"no frame of request {request} within {PATIENCE} s") from None
             if frame is None:
-                raise AssertionError(f"the stream ended before a frame of request {request}; stderr: {self.process._stderr}")
+                raise AssertionError(f"the stream ended before a frame of request {request}: {self.process.account(PATIENCE)}")
             self.open.setdefault(frame.request, []).append(frame)
         return self.open[request].pop(0)
 
@@ -217,14 +219,14 @@ def is_step(line):
 
 
 class Conformance(unittest.TestCase):
-    def play(self, path):
+    def play(self, path, transport):
         lines = lines_of(path)
         head = json.loads(lines[0])
         if head.get("model") == "smol" and not SMOL.exists():
             self.skipTest(f"SKIPPED: there is no {SMOL}")
-        update = os.environ.get("UPDATE_GOLDEN") == "1"
+        update = os.environ.get("UPDATE_GOLDEN") == "1" and transport == "process"
         with tempfile.TemporaryDirectory() as folder:
-            player = Player(head, pathlib.Path(folder).resolve())
+            player = Player(head, pathlib.Path(folder).resolve(), transport)
             self.addCleanup(player.stop)
             if head.get("handshake", True):
                 player.handshake()
@@ -249,13 +251,14 @@ class Conformance(unittest.TestCase):
         self.assertGreater(len(list(SCRIPTS.glob("*.jsonl"))), 25)
 
 
-def _script(path):
-    return lambda self: self.play(path)
+def _script(path, transport):
+    return lambda self: self.play(path, transport)
 
 
-# A test for each script, so that each is counted.
+# A test for each script and transport, so that each is counted.
 for _path in sorted(SCRIPTS.glob("*.jsonl")):
-    setattr(Conformance, f"test_{_path.stem}", _script(_path))
+    for _transport in TRANSPORTS:
+        setattr(Conformance, f"test_{_path.stem}_over_{_transport}", _script(_path, _transport))
 
 
 if __name__ == "__main__":

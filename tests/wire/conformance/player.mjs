@@ -182,14 +182,14 @@ class Player {
  * @param {() => import('../../../hosts/node/src/connection.js').Transport | Promise<import('../../../hosts/node/src/connection.js').Transport>} open
  * @param {(file: string) => string | undefined} [skipped] why a script cannot be played here
  */
-export function playAll(open, skipped = () => undefined) {
+export function playAll(open, skipped = () => undefined, over = '') {
   const files = readdirSync(scripts).filter((f) => f.endsWith('.jsonl'));
   test('there are scripts', () => assert.ok(files.length > 25));
   for (const file of files) {
     const [first, ...lines] = readFileSync(path.join(scripts, file), 'utf8').trimEnd().split('\n');
     const head = JSON.parse(first);
     const absent = head.model === 'smol' && !existsSync(smol) && `SKIPPED: there is no ${smol}`;
-    test(`${file}: ${head.about}`, { skip: absent || skipped(file) }, async (t) => {
+    test(`${file}${over}: ${head.about}`, { skip: absent || skipped(file) }, async (t) => {
       const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'lean-conformance-')));
       const player = new Player(head, folder, await open());
       t.after(async () => {

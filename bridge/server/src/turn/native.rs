@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Whether a wait in the middle of a call of the engine may block.
@@ -45,9 +46,9 @@ impl Signal {
 }
 
 /// Runs a request on a thread.
-pub(crate) fn spawn(run: impl AsyncFnOnce() + Send + 'static) -> std::io::Result<()> {
+pub(crate) fn spawn(run: impl AsyncFnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("lean-request".into());
-    thread.spawn(move || block_on(run())).map(|_| ())
+    thread.spawn(move || block_on(run()))
 }
 
 /// Lets other requests have their turn: they have it anyway.
