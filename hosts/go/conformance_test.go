@@ -1,6 +1,7 @@
 package lean
 
-// The conformance scripts of tests/wire/conformance, over a spawned bridge: see the README there.
+// The conformance scripts of tests/wire/conformance, over a spawned bridge and, with the tag lean_cgo, over a
+// port: see the README there.
 
 import (
 	"encoding/hex"
@@ -70,48 +71,60 @@ func TestConformance(t *testing.T) {
 	}
 	smol, _ := filepath.Abs(filepath.Join(models, "SmolLM2-135M-Instruct.Q4_1.gguf"))
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-			head := struct {
-				Model     string
-				Credit    uint32
-				MaxFrame  *uint32 `json:"max_frame"`
-				Handshake bool
-			}{Credit: 32, Handshake: true}
-			if err := json.Unmarshal([]byte(lines[0]), &head); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := os.Stat(smol); err != nil && head.Model == "smol" {
-				t.Skip("SKIPPED: there is no ", smol)
-			}
-			folder, _ := filepath.EvalSymlinks(t.TempDir())
-			p := play(t, []string{"{dir}", folder, "{repo}", repository, "{smol}", smol})
-			if head.Handshake {
-				if f := p.next(0); nameOf[f.kind] != "HELLO" {
-					t.Fatal("the first frame is no HELLO")
+		for _, transport := range []string{"process", "port"} {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl")+"/"+transport, func(t *testing.T) {
+				if transport == "port" && openPort == nil {
+					t.Skip("SKIPPED: built without the tag lean_cgo")
 				}
-				p.write(messageBytes(0, 0, helloAck{0, head.Credit, head.MaxFrame}, nil))
-			}
-			for i, line := range lines[1:] {
-				if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
-					p.step(line, fmt.Sprintf("%s:%d", filepath.Base(file), i+2))
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			p.finish()
-		})
+				lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+				head := struct {
+					Model     string
+					Credit    uint32
+					MaxFrame  *uint32 `json:"max_frame"`
+					Handshake bool
+				}{Credit: 32, Handshake: true}
+				if err := json.Unmarshal([]byte(lines[0]), &head); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := os.Stat(smol); err != nil && head.Model == "smol" {
+					t.Skip("SKIPPED: there is no ", smol)
+				}
+				folder, _ := filepath.EvalSymlinks(t.TempDir())
+				p := play(t, transport, []string{"{dir}", folder, "{repo}", repository, "{smol}", smol})
+				if head.Handshake {
+					if f := p.next(0); nameOf[f.kind] != "HELLO" {
+						t.Fatal("the first frame is no HELLO")
+					}
+					p.write(messageBytes(0, 0, helloAck{0, head.Credit, head.MaxFrame}, nil))
+				}
+				for i, line := range lines[1:] {
+					if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+						p.step(line, fmt.Sprintf("%s:%d", filepath.Base(file), i+2))
+					}
+				}
+				p.finish()
+			})
+		}
 	}
 }
 
-func play(t *testing.T, places []string) *player {
+func start(transport string) (Transport, error) {
+	if transport == "port" {
+		return openPort()
+	}
 	file, err := FindBridge("")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	process, err := startProcess(SpawnOptions{}, file)
+	return startProcess(SpawnOptions{}, file)
+}
+
+func play(t *testing.T, transport string, places []string) *player {
+	process, err := start(transport)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
 // Package lean gives typed values out of local language models. The engine runs in a child process (lean-bridge), so
-// nothing is compiled with cgo, and a crash there is an error here.
+// nothing is compiled with cgo, and a crash there is an error here. (With the build tag lean_cgo it can run inside this
+// process instead: [SpawnOptions].InProcess.)
 //
 //	engine, err := lean.Spawn(ctx, nil)
 //	model, err := engine.Load(ctx, "smollm2.gguf", nil)
@@ -30,8 +31,11 @@ const (
 	closePatience = 3 * time.Second
 )
 
-// SpawnOptions say how the bridge is started. The zero value is the default.
+// SpawnOptions say how the engine is started. The zero value is the default.
 type SpawnOptions struct {
+	// InProcess runs the engine inside this process, through liblean, in a program that was built with the tag lean_cgo. A
+	// crash of the engine is then one of the program; all else is the same. Of the other options it takes Credit.
+	InProcess bool
 	// Bridge is the binary; by default [FindBridge] finds it.
 	Bridge string
 	// Args are given to it as well; Env and Dir are those of [os/exec.Cmd].
@@ -55,12 +59,19 @@ type Engine struct {
 	closed       sync.Once
 }
 
-// Spawn starts the engine in a process of its own and waits for its greeting; a nil options is the default. The context
+// Spawn starts the engine, in a process of its own unless told otherwise, and waits for its greeting; a nil options is the default. The context
 // is about the start alone.
 func Spawn(ctx context.Context, options *SpawnOptions) (*Engine, error) {
 	var o SpawnOptions
 	if options != nil {
 		o = *options
+	}
+	if o.InProcess {
+		t, err := startPort(o)
+		if err != nil {
+			return nil, err
+		}
+		return Open(ctx, t, o.Credit)
 	}
 	file, err := FindBridge(o.Bridge)
 	if err != nil {
