@@ -22,6 +22,7 @@ cpp    | lines | the C++ header, under sanitizers, and from an installed CMake p
 node   | node  | the Node package against the bridge process
 python | unittest | the Python package against the bridge process
 go     | go    | the Go module against the bridge process, under the race detector
+kotlin | maven | the Kotlin client over the spawned bridge, and the example of its README
 conformance | lines | the same conversations with the bridge, frame by frame, from Node, Python and Go
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
@@ -105,6 +106,16 @@ suite_go() {
   export CGO_CFLAGS="-I$PWD/../../include" CGO_LDFLAGS="-L$PWD/../../target/debug -Wl,-rpath,$PWD/../../target/debug"
   go vet -tags lean_cgo ./...
   go test -race -tags lean_cgo -v -count=1 -timeout 30m ./...
+}
+
+suite_kotlin() {
+  command -v mvn >/dev/null && command -v javac >/dev/null || scripts/apt-install.sh maven openjdk-17-jdk-headless ||
+    skip "Maven and a JDK are missing and not to be had here"
+  build
+  scripts/fetch-model.sh
+  unset LEAN_BRIDGE
+  cd hosts/kotlin
+  mvn -B -ntp test
 }
 
 suite_conformance() {
@@ -198,6 +209,12 @@ count_unittest() {
     END {p = n - f - s; print (p < 0 ? 0 : p), f + 0, s + 0}' "$1"
 }
 count_go() { awk '/^ *--- PASS:/ {p++} /^ *--- FAIL:/ {f++} /^ *--- SKIP:/ {s++} END {print p + 0, f + 0, s + 0}' "$1"; }
+# The last summary; those of single classes end with a time.
+count_maven() {
+  awk '/Tests run: [0-9]+, Failures/ && !/Time elapsed/ {gsub(/,/, ""); for (i = 1; i < NF; i++) {
+      if ($i == "run:") n = $(i + 1); if ($i == "Failures:") f = $(i + 1); if ($i == "Errors:") f += $(i + 1); if ($i == "Skipped:") s = $(i + 1) }}
+    END {print n - f - s, f + 0, s + 0}' "$1"
+}
 count_lines() { awk '/^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ {p += $1; f += $3; s += $5} END {print p + 0, f + 0, s + 0}' "$1"; }
 
 rows=()

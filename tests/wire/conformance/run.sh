@@ -2,7 +2,7 @@
 # Plays the conformance scripts with the runner of every host whose toolchain is here; the bridge must have been built.
 #
 #   tests/wire/conformance/run.sh            all hosts
-#   tests/wire/conformance/run.sh node go    only these
+#   tests/wire/conformance/run.sh node go    only these (node, python, go, kotlin)
 #
 # Ends each host with `N passed, N failed, N skipped`; a host without its toolchain is skipped by name.
 set -uo pipefail
@@ -47,7 +47,17 @@ run_go() {
   report "$code" "$(grep -c '^    --- PASS' "$log")" "$(grep -c '^    --- FAIL' "$log")" "$(grep -c '^    --- SKIP' "$log")"
 }
 
-for host in ${*:-node python go}; do
+run_kotlin() {
+  command -v mvn >/dev/null || { missing maven; return; }
+  (cd hosts/kotlin && mvn -B -ntp test -Dtest=ConformanceTest) 2>&1 | tee "$log"
+  local code=${PIPESTATUS[0]}
+  count() { grep 'Tests run:' "$log" | tail -n 1 | sed -n "s/.*$1: \([0-9]*\).*/\1/p"; }
+  local ran failed skipped
+  ran=$(count 'Tests run') failed=$(($(count Failures) + $(count Errors))) skipped=$(count Skipped)
+  report "$code" "$((ran - failed - skipped))" "$failed" "$skipped"
+}
+
+for host in ${*:-node python go kotlin}; do
   echo "---- $host"
   "run_$host"
 done
