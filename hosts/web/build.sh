@@ -3,13 +3,24 @@
 #
 #   hosts/web/build.sh          small and fast, for people: takes minutes
 #   hosts/web/build.sh --dev    as the tests are built, so that nothing is compiled twice
+#
+# `--model URL`, as often as wanted: models that the studio offers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . scripts/wasm.sh
 
 dist=hosts/web/dist
+dev= models=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --dev) dev=1 ;;
+    --model) models+=("${2:?--model wants a URL}") && shift ;;
+    *) echo "unknown option $1: --dev, --model URL" >&2 && exit 2 ;;
+  esac
+  shift
+done
 wasm_setup
-if [ "${1:-}" = --dev ]; then
+if [ -n "$dev" ]; then
   wasm_profile=debug
   # With the crate of the other WebAssembly test: the same features for both.
   wasm_cargo build -p lean-web -p lean-wasm-test --lib
@@ -38,6 +49,6 @@ for prompt in 'Once upon a time' 'The weather in Oslo' 'Invent a user.'; do
   target/debug/lean generate --model $fixture.gguf --portable -n 32 --prompt "$prompt" |
     node -e 'console.log(JSON.stringify({ prompt: process.argv[1], tokens: 32, text: require("fs").readFileSync(0, "utf8").slice(0, -1) }))' "$prompt"
 done > $dist/studio/check/expected.jsonl
-echo '[]' > $dist/studio/models.json
+node -e 'console.log(JSON.stringify(process.argv.slice(1).map((url) => ({ url }))))' -- "${models[@]}" > $dist/studio/models.json
 wasm=$dist/engine/lean_web_bg.wasm
 echo "$wasm: $(stat -c %s $wasm) bytes, compressed $(gzip -9 -c $wasm | wc -c)"
