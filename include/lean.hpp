@@ -281,6 +281,41 @@ class Checkpoint {
   detail::Owned<lean_checkpoint, lean_checkpoint_free> handle_;
 };
 
+namespace detail {
+
+/// A JSON string.
+inline std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20) {
+      char buffer[8];
+      std::snprintf(buffer, sizeof buffer, "\\u%04x", byte);
+      out += buffer;
+    } else {
+      out += c;
+    }
+  }
+  return out += '"';
+}
+
+}  // namespace detail
+
+/// How a reply may call its tools.
+struct ToolOptions {
+  /// Only calls.
+  bool required = false;
+  /// One call of the tool of this name.
+  std::string tool;
+  /// Several calls in one reply.
+  bool several = true;
+  /// "hermes", "llama", "gemma" or "pythonic"; otherwise the model's own.
+  std::string syntax;
+};
+
 /// What is generated and nothing else. `type_of<T>()` makes one of a C++ type.
 class Type {
  public:
@@ -307,6 +342,20 @@ class Type {
     for (const auto& c : choices) texts.push_back(c.data()), lengths.push_back(c.size());
     return detail::made<Type, lean_type>(
         [&](auto t, auto e) { return lean_type_choice(texts.data(), lengths.data(), texts.size(), t, e); });
+  }
+
+  /// A type as it travels between programs: the JSON of lean_type_json.
+  static Result<Type> json(std::string_view json) {
+    return detail::made<Type, lean_type>([&](auto t, auto e) { return lean_type_json(json.data(), json.size(), t, e); });
+  }
+  /// A reply: text, or calls of these tools (a JSON array) in the model's own syntax. `reply_of` reads it.
+  static Result<Type> tools(std::string_view tools, const ToolOptions& options = {}) {
+    std::string choice = options.required ? R"("required")" : R"("auto")";
+    if (!options.tool.empty()) choice = "{\"tool\":" + detail::quoted(options.tool) + "}";
+    std::string all = "{\"tools\":{\"tools\":" + std::string(tools) + ",\"choice\":" + choice;
+    all += options.several ? "" : ",\"parallel\":false";
+    if (!options.syntax.empty()) all += ",\"syntax\":" + detail::quoted(options.syntax);
+    return json(all + "}}");
   }
 
   /// The JSON Schema that values satisfy.
@@ -426,6 +475,8 @@ struct GenerateOptions {
   std::optional<std::uint32_t> events;
   /// Report the value so far (streams of JSON types).
   bool partials = false;
+  /// Say how sure the model was: Output::confidence.
+  bool confidence = false;
   /// After a failure keep what was generated.
   bool keep_partial = false;
 };
@@ -448,7 +499,8 @@ class RawGenerate {
     if (o.timeout) raw_.timeout_ms = o.timeout->count() < 0 ? 0 : static_cast<std::uint64_t>(o.timeout->count());
     if (o.events) raw_.events = *o.events;
     if (o.cancel != nullptr) raw_.cancel = o.cancel->get();
-    raw_.flags = (o.partials ? LEAN_GENERATE_PARTIALS : 0) | (o.keep_partial ? LEAN_GENERATE_KEEP_PARTIAL : 0);
+    raw_.flags = (o.partials ? LEAN_GENERATE_PARTIALS : 0) | (o.keep_partial ? LEAN_GENERATE_KEEP_PARTIAL : 0) |
+                 (o.confidence ? LEAN_GENERATE_CONFIDENCE : 0);
     for (const auto& s : o.stop) texts_.push_back(s.data()), lengths_.push_back(s.size());
     if (!texts_.empty()) {
       raw_.stop = texts_.data();
@@ -497,6 +549,10 @@ class Output {
   }
   Result<std::string> json() const {
     return detail::text([&](auto t, auto n, auto e) { return lean_output_json(get(), t, n, e); });
+  }
+  /// How sure the model was, if it was asked for (otherwise "null"): the JSON of lean_output_confidence.
+  Result<std::string> confidence() const {
+    return detail::text([&](auto t, auto n, auto e) { return lean_output_confidence(get(), t, n, e); });
   }
   Result<Finish> finish() const {
     auto finish = detail::got<std::int32_t>([&](auto f, auto e) { return lean_output_finish(get(), f, e); });
@@ -842,24 +898,6 @@ inline Result<Many> Session::generate_many(const std::vector<Branch>& branches) 
 // ---- schemas --------------------------------------------------------------------------------------------------
 
 namespace detail {
-
-inline std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20) {
-      char buffer[8];
-      std::snprintf(buffer, sizeof buffer, "\\u%04x", byte);
-      out += buffer;
-    } else {
-      out += c;
-    }
-  }
-  return out += '"';
-}
 
 /// A number as JSON, the shortest that reads back as the same.
 inline std::string number(double n) {
@@ -1257,6 +1295,44 @@ template <typename T>
 Result<T> value_of(const Output& output) {
   T value{};
   auto done = detail::read(output, "", value);
+  if (!done) return done.error();
+  return value;
+}
+
+/// A call of a tool.
+struct Call {
+  std::string name;
+  /// The JSON pointer of its arguments: `output.string(call.at + "/city")`.
+  std::string at;
+};
+
+/// What a model says, and the calls that it makes.
+struct Reply {
+  std::string text;
+  std::vector<Call> calls;
+};
+
+/// The value of an output whose type is Type::tools.
+inline Result<Reply> reply_of(const Output& output) {
+  auto text = output.string("/text");
+  if (!text) return text.error();
+  auto count = output.count("/calls");
+  if (!count) return count.error();
+  Reply reply{*std::move(text), {}};
+  for (std::size_t i = 0; i < *count; ++i) {
+    const std::string at = "/calls/" + std::to_string(i);
+    auto name = output.string(at + "/name");
+    if (!name) return name.error();
+    reply.calls.push_back({*std::move(name), at + "/arguments"});
+  }
+  return reply;
+}
+
+/// The arguments of a call as a T: a described struct.
+template <typename T>
+Result<T> arguments_of(const Output& output, const Call& call) {
+  T value{};
+  auto done = detail::read(output, call.at, value);
   if (!done) return done.error();
   return value;
 }

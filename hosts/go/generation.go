@@ -50,6 +50,8 @@ type Usage struct {
 	// SampledTokens were chosen by the model, and about ForcedTokens the type left no choice.
 	SampledTokens int `json:"sampled_tokens"`
 	ForcedTokens  int `json:"forced_tokens"`
+	// SavedPasses is how many of these ran together with another token.
+	SavedPasses int `json:"saved_passes"`
 	// Passes over the weights.
 	Passes            int     `json:"passes"`
 	FirstTokenSeconds float64 `json:"first_token_seconds"`
@@ -64,6 +66,8 @@ type Result[T any] struct {
 	// Finish is "complete", "stop" or "length".
 	Finish string
 	Usage  Usage
+	// Confidence is how sure the model was, if [AskConfidence] asked for it.
+	Confidence *Confidence
 	// Checkpoint is the state after the value, if [Keep] asked for it.
 	Checkpoint *Checkpoint
 }
@@ -211,11 +215,13 @@ func resultOf[T any](e *Engine, m message) (*Result[T], error) {
 		Value        json.RawMessage
 		Text, Finish string
 		Usage        Usage
+		Confidence   *Confidence
 	}
 	if err := json.Unmarshal(tail, &document); err != nil {
 		return nil, protocolError(600, "protocol", "the value's document: %v", err)
 	}
 	result.Text, result.Finish, result.Usage = document.Text, document.Finish, document.Usage
+	result.Confidence = document.Confidence
 	if err := json.Unmarshal(document.Value, &result.Value); err != nil {
 		return nil, fmt.Errorf("lean: the value %.200s is no %T: %w", document.Text, result.Value, err)
 	}

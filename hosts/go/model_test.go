@@ -104,6 +104,70 @@ func TestPartialValues(t *testing.T) {
 	}
 }
 
+var weatherTool = map[string]any{"type": "function", "function": map[string]any{
+	"name": "weather", "description": "The weather of a city",
+	"parameters": map[string]any{
+		"type": "object", "required": []string{"city", "unit"},
+		"properties": map[string]any{"city": map[string]any{"type": "string", "maxLength": 6}, "unit": map[string]any{"enum": []string{"c", "f"}}},
+	},
+}}
+
+func TestRepliesAreTextOrCallsOfTools(t *testing.T) {
+	m := load(t, spawn(t, nil), tinyFile, nil)
+	for _, syntax := range []string{"", "hermes", "llama", "gemma", "pythonic"} {
+		for _, tools := range []lean.Tools{{Required: true, Single: true}, {Tool: "weather"}, {}} {
+			tools.Tools, tools.Syntax = []any{weatherTool, map[string]any{"name": "now"}}, syntax
+			chat := lean.Conversation{Messages: []lean.Message{lean.User("Oslo?")}, Tools: tools.Tools}
+			r := value[lean.Reply](t)(lean.Generate[lean.Reply](background, m, chat, tools, lean.MaxTokens(90), lean.Temperature(1.5), lean.Seed(3)))
+			if (tools.Required || tools.Tool != "") && len(r.Calls) != 1 || tools.Tool != "" && r.Calls[0].Name != tools.Tool {
+				t.Fatalf("%s %+v: %+v", syntax, tools, r)
+			}
+			for _, c := range r.Calls {
+				var arguments struct{ City, Unit string }
+				must(t, c.Into(&arguments))
+				if c.Name == "weather" && (utf8.RuneCountInString(arguments.City) > 6 || arguments.Unit != "c" && arguments.Unit != "f") {
+					t.Fatalf("%s: %s", syntax, c.Arguments)
+				}
+			}
+		}
+	}
+	_, err := lean.Generate[lean.Reply](background, m)
+	fails(t, err, lean.ErrInvalidArgument, "Tools")
+	_, err = lean.Generate[lean.Reply](background, m, lean.Tools{Tools: []any{weatherTool}, Required: true, Tool: "weather"})
+	fails(t, err, lean.ErrInvalidArgument, "either")
+	var typed *lean.TypeError
+	if _, err = lean.Generate[lean.Reply](background, m, lean.Tools{}); !errors.As(err, &typed) {
+		t.Fatal(err)
+	}
+}
+
+func TestConfidenceSaysHowSureTheModelWas(t *testing.T) {
+	m := load(t, spawn(t, nil), tinyFile, nil)
+	type issue struct {
+		Kind string `json:"kind" lean:"enum=bug|feature"`
+		Open bool   `json:"open"`
+		Name string `json:"name" lean:"max=5"`
+	}
+	s := value[*lean.Stream[issue]](t)(lean.Iterate[issue](background, m, lean.Text("An issue: "), lean.MaxTokens(60), lean.AskConfidence()))
+	r := value[*lean.Result[issue]](t)(s.Result())
+	c := r.Confidence
+	if c == nil || c.Logprob >= 0 || len(c.Leaves) != 3 || c.Leaves[0].Path != "/kind" || len(c.Leaves[2].Alternatives) != 0 {
+		t.Fatalf("%+v", c)
+	}
+	for _, leaf := range c.Leaves[:2] {
+		sum := 0.0
+		for _, a := range leaf.Alternatives {
+			sum += a.Probability
+		}
+		if len(leaf.Alternatives) != 2 || sum < 0.999 || sum > 1.001 {
+			t.Fatalf("%+v", leaf)
+		}
+	}
+	if none := value[*lean.Result[issue]](t)(lean.Run[issue](background, m, lean.MaxTokens(60))).Confidence; none != nil {
+		t.Fatal(none)
+	}
+}
+
 func TestManyValuesAreWhatEachWouldBeAloneAndShareTheirPasses(t *testing.T) {
 	m := load(t, spawn(t, nil), tinyFile, &lean.LoadOptions{PrefixCacheBytes: new(uint64)})
 	s := value[*lean.Session](t)(m.Session(background, nil))

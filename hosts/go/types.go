@@ -15,12 +15,12 @@ type Type struct {
 	err    error
 }
 
-// Source is its wire form: {"expr": ..}, {"schema": ..}, {"text": ..}, {"regex": ..} or {"choice": ..}.
+// Source is its wire form: {"expr": ..}, {"schema": ..}, {"text": ..}, {"regex": ..}, {"choice": ..} or {"tools": ..}.
 func (t Type) Source() map[string]any { return t.source }
 
 func (t Type) add(r *draft) error {
 	if t.source == nil && t.err == nil {
-		return invalid("the zero Type: make one with Expr, Schema, Choice, Regex or TextUpTo")
+		return invalid("the zero Type: make one with Expr, Schema, Choice, Regex, TextUpTo or Tools")
 	}
 	r.of = &t
 	return t.err
@@ -135,6 +135,9 @@ func (t Type) asSchema(at string) (any, error) {
 	}
 	if x, is := t.source["text"].(map[string]any); is {
 		return object{{"type", "string"}, {"maxLength", x["max_chars"]}}, nil
+	}
+	if _, is := t.source["tools"]; is {
+		return nil, refusedType(at, "a reply cannot stand inside another type")
 	}
 	return nil, refusedType(at, "a type expression cannot stand inside another type: use Schema")
 }

@@ -310,6 +310,8 @@ export interface Usage {
   reusedTokens: number;
   sampledTokens: number;
   forcedTokens: number;
+  /** Forced tokens that ran together with another one, each of which saved a pass. */
+  savedPasses?: number;
   passes?: number;
   firstTokenSeconds?: number;
   totalSeconds?: number;

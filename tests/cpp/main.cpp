@@ -60,6 +60,15 @@ auto describe(lean::Of<Ticket>) {
                       lean::field("maybe", &Ticket::maybe, lean::max(2)), lean::field("ratio", &Ticket::ratio));
 }
 
+struct Weather {
+  std::string city, unit;
+  std::optional<std::int64_t> days;
+};
+auto describe(lean::Of<Weather>) {
+  return lean::fields(lean::field("city", &Weather::city, lean::max(6)), lean::field("unit", &Weather::unit, lean::one_of({"c", "f"})),
+                      lean::field("days", &Weather::days, lean::min(1).max(7)));
+}
+
 struct Tree {
   std::uint64_t id = 0;
   std::vector<Tree> children;
@@ -162,6 +171,58 @@ static void test_values(const lean::Model& model) {
   options.max_tokens = 5;
   CHECK(model.generate(lean::Context().text("a b"), NEED(lean::Type::text(40)), options).ok());
   CHECK(fails(lean::generate<app::Author>(model, lean::Context(), options), LEAN_INVALID_ARGUMENT));
+}
+
+static void test_replies(const lean::Model& model) {
+  const std::string tools =
+      R"([{"type":"function","function":{"name":"weather","description":"The weather","parameters":{"type":"object","properties":)"
+      R"({"city":{"type":"string","maxLength":6},"unit":{"enum":["c","f"]},"days":{"type":"integer","minimum":1,"maximum":7}},)"
+      R"("required":["city","unit"]}}},{"name":"now"}])";
+  lean::GenerateOptions options;
+  options.max_tokens = 100;
+  options.temperature = 1.5F;
+  for (const char* syntax : {"", "hermes", "llama", "gemma", "pythonic"}) {
+    lean::ToolOptions one;
+    one.tool = "weather";
+    one.syntax = syntax;
+    lean::ToolOptions any;
+    any.required = true;
+    any.several = false;
+    any.syntax = syntax;
+    bool all = true;
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      options.seed = seed;
+      for (const auto* choice : {&one, &any}) {
+        const auto output = NEED(model.generate(lean::Context().text("Oslo?"), NEED(lean::Type::tools(tools, *choice)), options));
+        const auto reply = NEED(lean::reply_of(output));
+        all = all && reply.calls.size() == 1 && reply.text.empty() && (choice == &any || reply.calls[0].name == "weather");
+        if (reply.calls[0].name != "weather") continue;
+        const auto weather = NEED(lean::arguments_of<app::Weather>(output, reply.calls[0]));
+        all = all && (weather.unit == "c" || weather.unit == "f") && weather.days.value_or(1) >= 1 && weather.days.value_or(1) <= 7;
+        all = all && NEED(output.string(reply.calls[0].at + "/city")) == weather.city;
+      }
+    }
+    CHECK(all);
+  }
+  const auto free = NEED(model.generate(lean::Context().text("Oslo?"), NEED(lean::Type::tools(tools)), options));
+  CHECK(lean::reply_of(free).ok());
+  CHECK(fails(lean::Type::tools("[]"), LEAN_TYPE));
+  CHECK(fails(lean::Type::tools(R"([{"name":"a"}])", {false, "b", true, ""}), LEAN_TYPE));
+  CHECK(!lean::Type::tools("[", {}).ok());
+  CHECK(!lean::Type::tools("[]", {false, "", true, "basic"}).ok());
+}
+
+static void test_confidence(const lean::Model& model) {
+  const auto type = NEED(lean::Type::expr(R"({"kind": "'bug' | 'feature'", "open": "boolean"})"));
+  lean::GenerateOptions options;
+  options.max_tokens = 40;
+  options.confidence = true;
+  const auto sure = NEED(NEED(model.generate(lean::Context().text("An issue: "), type, options)).confidence());
+  CHECK(sure.find(R"({"logprob":-)") == 0);
+  CHECK(sure.find(R"("path":"/kind")") != std::string::npos && sure.find(R"("path":"/open")") != std::string::npos);
+  CHECK(sure.find(R"("value":"feature")") != std::string::npos && sure.find(R"("value":false)") != std::string::npos);
+  options.confidence = false;
+  CHECK(NEED(NEED(model.generate(lean::Context().text("An issue: "), type, options)).confidence()) == "null");
 }
 
 static void test_streams(const lean::Model& model) {
@@ -360,6 +421,8 @@ int main(int argc, char** argv) {
   test_schemas();
   test_errors(model);
   test_values(model);
+  test_replies(model);
+  test_confidence(model);
   test_streams(model);
   test_sessions(model, argv[4], argv[3]);
   test_many(model);

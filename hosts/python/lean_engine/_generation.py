@@ -59,6 +59,8 @@ class Usage:
     sampled_tokens: int = 0
     #: Tokens that the type left no choice about.
     forced_tokens: int = 0
+    #: Of those, tokens that ran together with another one, each of which saved a pass.
+    saved_passes: int = 0
     #: Forward passes.
     passes: int = 0
     first_token_seconds: float = 0.0
