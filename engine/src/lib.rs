@@ -20,6 +20,8 @@ pub mod schedule;
 pub mod tokenizer;
 
 pub use adapter::{Adapter, AdapterInfo, AdapterUse};
+#[cfg(feature = "gpu")]
+pub use backend::gpu::{devices, GpuDevice};
 pub use backend::{KvType, SamplerParams};
 pub use cancel::CancelToken;
 pub use chat::Chat;

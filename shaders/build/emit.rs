@@ -45,12 +45,13 @@ fn emit_kernel(text: &mut String, kernel: &Kernel) {
     let _ = writeln!(
         text,
         "/// `wgsl/{name}.wgsl`.\npub static {upper}: Kernel = Kernel {{ name: {name:?}, source: {source:?}, \
-         constants: &[{constants}], bindings: &[{bindings}] }};",
+         constants: &[{constants}], bindings: &[{bindings}], subgroups: {subgroups} }};",
         name = kernel.name,
         upper = kernel.name.to_uppercase(),
         source = kernel.source,
         constants = constants.join(", "),
         bindings = bindings.join(", "),
+        subgroups = kernel.subgroups,
     );
 }
 

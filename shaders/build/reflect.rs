@@ -26,6 +26,7 @@ pub struct Kernel {
     pub constants: Vec<Constant>,
     pub bindings: Vec<Binding>,
     pub structs: Vec<Struct>,
+    pub subgroups: bool,
 }
 
 /// WebGPU's guaranteed number; kernels stay within it so that they run everywhere.
@@ -35,7 +36,7 @@ pub fn reflect(name: String, linked: Linked) -> Result<Kernel, String> {
     let mut found: Option<(Vec<Binding>, Vec<Struct>)> = None;
     for front in variants(&linked.constants) {
         let text = format!("{front}{}", linked.source);
-        let module = validate(&name, &text)?;
+        let module = validate(&name, &text, linked.subgroups)?;
         let this = (bindings(&name, &module)?, structs(&name, &module)?);
         if found.as_ref().is_some_and(|f| *f != this) {
             return Err(format!("{name}: bindings or structs differ between variants"));
@@ -47,7 +48,14 @@ pub fn reflect(name: String, linked: Linked) -> Result<Kernel, String> {
     if storage > MAX_STORAGE_BUFFERS {
         return Err(format!("{name}: {storage} storage buffers, at most {MAX_STORAGE_BUFFERS} are portable"));
     }
-    Ok(Kernel { name, source: linked.source, constants: linked.constants, bindings, structs })
+    Ok(Kernel {
+        name,
+        source: linked.source,
+        constants: linked.constants,
+        bindings,
+        structs,
+        subgroups: linked.subgroups,
+    })
 }
 
 /// The `const` lines of every combination of values.
@@ -64,10 +72,13 @@ fn variants(constants: &[Constant]) -> Vec<String> {
     fronts
 }
 
-fn validate(name: &str, text: &str) -> Result<Module, String> {
+fn validate(name: &str, text: &str, subgroups: bool) -> Result<Module, String> {
     let path = format!("wgsl/{name}.wgsl (linked)");
     let module = naga::front::wgsl::parse_str(text).map_err(|e| e.emit_to_string_with_path(text, &path))?;
-    Validator::new(ValidationFlags::all(), Capabilities::empty())
+    // WGSL everywhere has `unpack2x16float`; naga counts it among what a device may lack.
+    let mut capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    capabilities.set(Capabilities::SUBGROUP, subgroups);
+    Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)
         .map_err(|e| e.emit_to_string_with_path(text, &path))?;
     match &module.entry_points[..] {
@@ -100,9 +111,18 @@ fn bindings(name: &str, module: &Module) -> Result<Vec<Binding>, String> {
 }
 
 fn structs(name: &str, module: &Module) -> Result<Vec<Struct>, String> {
-    let mut all = Vec::new();
-    for (_, ty) in module.types.iter() {
+    let mut all: Vec<Struct> = Vec::new();
+    // What the host sees: structs of bindings. Those that only the kernel uses may have any members.
+    let bound = module.global_variables.iter().filter(|(_, global)| global.binding.is_some());
+    for (_, global) in bound {
+        let ty = match module.types[global.ty].inner {
+            TypeInner::Array { base, .. } => &module.types[base],
+            _ => &module.types[global.ty],
+        };
         let (Some(type_name), TypeInner::Struct { members, span }) = (&ty.name, &ty.inner) else { continue };
+        if all.iter().any(|s| s.name == *type_name) {
+            continue;
+        }
         let mut twin = Vec::new();
         for (i, member) in members.iter().enumerate() {
             let rust = match &module.types[member.ty].inner {

@@ -8,7 +8,10 @@
 //! [`twin`] says in plain loops what each kernel computes; tests compare the two on random shapes.
 #![deny(missing_docs)]
 
+mod facts;
 pub mod twin;
+
+pub use facts::{ConvSlot, Facts, Tile, Token, CHOSEN, MAX_ANGLE_SETS};
 
 /// One `const` that the host specialises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub struct Kernel {
     pub constants: &'static [Constant],
     /// By binding index of group 0.
     pub bindings: &'static [Binding],
+    /// It needs subgroup operations.
+    pub subgroups: bool,
 }
 
 impl Kernel {
@@ -88,25 +93,39 @@ mod tests {
 
     #[test]
     fn constants_are_put_in_front_and_checked() {
-        let text = ROPE.source(&[("HALVES", "true")]).unwrap();
-        assert!(text.starts_with("const HALVES: bool = true;\n"));
-        assert!(text.ends_with(ROPE.source));
+        let text = RMS_NORM.source(&[("ADD", "true")]).unwrap();
+        assert!(text.starts_with("const ADD: bool = true;\n"));
+        assert!(text.ends_with(RMS_NORM.source));
         for (constants, part) in [
-            (&[][..], "HALVES is not given"),
-            (&[("HALVES", "1")][..], "not among false, true"),
-            (&[("HALVES", "true"), ("X", "1")][..], "no constant X"),
+            (&[][..], "ADD is not given"),
+            (&[("ADD", "1")][..], "not among false, true"),
+            (&[("ADD", "true"), ("X", "1")][..], "no constant X"),
         ] {
-            assert!(ROPE.source(constants).unwrap_err().contains(part));
+            assert!(RMS_NORM.source(constants).unwrap_err().contains(part));
         }
     }
 
     #[test]
     fn twins_have_the_shaders_sizes() {
-        assert_eq!(
-            MATMUL.bindings[0],
-            Binding::Uniform { bytes: std::mem::size_of::<MatmulParams>() as u64 }
-        );
-        assert_eq!(std::mem::size_of::<Token>(), 16);
-        assert_eq!(KERNELS.len(), 10);
+        assert_eq!(GEMM.bindings[0], Binding::Uniform { bytes: std::mem::size_of::<ProductParams>() as u64 });
+        assert_eq!((std::mem::size_of::<Token>(), std::mem::size_of::<ConvSlot>()), (16, 16));
+        assert_eq!(KERNELS.len(), 18);
+        let with_subgroups: Vec<&str> = KERNELS.iter().filter(|k| k.subgroups).map(|k| k.name).collect();
+        assert_eq!(with_subgroups, ["matvec4_subgroup", "matvec_subgroup"]);
+    }
+
+    #[test]
+    fn facts_say_where_their_parts_are() {
+        let facts = Facts {
+            ids: vec![7, 8],
+            tokens: vec![Token { position: 1, table: 2, slot: 3, index: 4 }],
+            table: vec![9],
+            angles: vec![vec![[1.0, 0.0]], vec![[0.5, 2.0]]],
+            ..Default::default()
+        };
+        let words = facts.words();
+        let part = |at: usize, n: usize| words[words[at] as usize..][..n].to_vec();
+        assert_eq!((part(0, 2), part(1, 4), part(2, 1)), (vec![7, 8], vec![1, 2, 3, 4], vec![9]));
+        assert_eq!(part(9, 2), [0.5f32.to_bits(), 2f32.to_bits()]);
     }
 }

@@ -1,105 +1,109 @@
-// Causal grouped-query attention over paged keys and values, one workgroup a token and query head.
-// Keys are taken in chunks that start at multiples of LANES, so that the order of every sum depends only on
-// positions, never on where pages lie or how the sequence was cut into batches.
-#import "common/token.wgsl"
-#const PAGE_TOKENS: u32 in 32
-#const HEAD_DIM: u32 in 32, 64, 80, 96, 128, 256
-
-struct AttentionParams {
-    tokens: u32,
-    heads: u32,
-    kv_heads: u32,
-    // Tokens seen, the current one included; 0 sees all.
-    window: u32,
-    scale: f32,
-}
+// Causal grouped-query attention of many tokens over paged keys and values that are all there; one workgroup a query
+// head and a tile of a sequence's consecutive tokens. Keys are taken in chunks that start at multiples of KEYS, so
+// that a token's sums depend only on positions, never on where pages lie or how the sequence was cut into tiles.
+#import "common/heads.wgsl"
 
 @group(0) @binding(0) var<uniform> params: AttentionParams;
-@group(0) @binding(1) var<storage, read> tokens: array<Token>;
-@group(0) @binding(2) var<storage, read> table: array<u32>;
-@group(0) @binding(3) var<storage, read> q: array<f32>;
-@group(0) @binding(4) var<storage, read> pages: array<f32>;
-@group(0) @binding(5) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<storage, read> facts: array<u32>;
+@group(0) @binding(2) var<storage, read> qkv: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> pages: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> y: array<vec4<f32>>;
 
-const LANES: u32 = 64u;
-// Output elements of a lane.
-const OWNED: u32 = (HEAD_DIM + LANES - 1u) / LANES;
-var<workgroup> query: array<f32, HEAD_DIM>;
-var<workgroup> scores: array<f32, LANES>;
-var<workgroup> weights: array<f32, LANES>;
+const LANES: u32 = 128u;
+// Tokens of a tile at most, and keys of a chunk.
+const QUERIES: u32 = select(8u, 4u, HEAD_DIM > 128u);
+const KEYS: u32 = select(16u, 8u, HEAD_DIM > 128u);
+// Lanes of a token.
+const TEAM: u32 = LANES / QUERIES;
+var<workgroup> query: array<vec4<f32>, QUERIES * WIDTH>;
+var<workgroup> tile: array<vec4<f32>, KEYS * WIDTH>;
+var<workgroup> scores: array<f32, QUERIES * KEYS>;
+const LOWEST: f32 = -3.0e38;
 
-// First element of a position's key in this kv head.
-fn key_at(first: u32, position: u32, head: u32) -> u32 {
-    let page = table[first + position / PAGE_TOKENS];
-    let row = (page * 2u * params.kv_heads + head) * PAGE_TOKENS + position % PAGE_TOKENS;
-    return row * HEAD_DIM;
+// Keys of a chunk, or with `offset` its values; zeros where there are none yet.
+fn fetch(lane: u32, table: u32, chunk: u32, end: u32, kv_head: u32, offset: u32) {
+    for (var i = lane; i < KEYS * WIDTH; i += LANES) {
+        let position = chunk + i / WIDTH;
+        var v = vec4<f32>();
+        if position < end {
+            let at = keys_at(page_of(table, position), kv_head) + position % PAGE_TOKENS * WIDTH + i % WIDTH;
+            v = pages[at + offset];
+        }
+        tile[i] = v;
+    }
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let head = group.x;
-    let token = tokens[group.y];
     let kv_head = head / (params.heads / params.kv_heads);
-    let values = params.kv_heads * PAGE_TOKENS * HEAD_DIM;
-    let at = (group.y * params.heads + head) * HEAD_DIM;
-    for (var d = lane; d < HEAD_DIM; d += LANES) {
-        query[d] = q[at + d];
+    let place = facts[FACTS_TILES] + 2u * group.y;
+    let first = facts[place];
+    let count = facts[place + 1u];
+    let token = token_at(first);
+    let row = (params.heads + 2u * params.kv_heads) * WIDTH;
+    for (var i = lane; i < count * WIDTH; i += LANES) {
+        query[i] = qkv[(first + i / WIDTH) * row + head * WIDTH + i % WIDTH];
     }
-    workgroupBarrier();
-
-    let end = token.position + 1u;
-    var begin = 0u;
-    if params.window > 0u && end > params.window {
-        begin = end - params.window;
-    }
-    var best = -3.0e38;
-    var total = 0.0;
-    var sum: array<f32, OWNED>;
-    for (var chunk = begin / LANES * LANES; chunk < end; chunk += LANES) {
-        let position = chunk + lane;
-        var score = -3.0e38;
-        if position >= begin && position < end {
-            let key = key_at(token.table, position, kv_head);
-            score = 0.0;
-            for (var d = 0u; d < HEAD_DIM; d++) {
-                score += query[d] * pages[key + d];
+    let mine = lane / TEAM;
+    let member = lane % TEAM;
+    let position = token.position + mine;
+    let begin = begin_of(position);
+    let end = token.position + count;
+    var best = LOWEST;
+    var sum = 0.0;
+#for o in 0..2
+    var acc{o} = vec4<f32>();
+#end
+    for (var chunk = begin_of(token.position) / KEYS * KEYS; chunk < end; chunk += KEYS) {
+        workgroupBarrier();
+        fetch(lane, token.table, chunk, end, kv_head, 0u);
+        workgroupBarrier();
+        if member < KEYS && mine < count {
+            var score = LOWEST;
+            let key = chunk + member;
+            if key >= begin && key <= position {
+                score = 0.0;
+                for (var i = 0u; i < WIDTH; i++) {
+                    score += dot(query[mine * WIDTH + i], tile[member * WIDTH + i]);
+                }
+                score *= params.scale;
             }
-            score *= params.scale;
+            scores[mine * KEYS + member] = score;
         }
-        scores[lane] = score;
         workgroupBarrier();
-        let low = max(begin, chunk);
-        let high = min(end, chunk + LANES);
-        var top = best;
-        for (var p = low; p < high; p++) {
-            top = max(top, scores[p - chunk]);
-        }
-        // Lanes whose key is not seen hold the lowest score, and nobody reads their weight.
-        weights[lane] = exp(max(score - top, -100.0));
+        fetch(lane, token.table, chunk, end, kv_head, to_values());
         workgroupBarrier();
-        let shrink = exp(max(best - top, -80.0));
-        total *= shrink;
-        for (var o = 0u; o < OWNED; o++) {
-            sum[o] *= shrink;
-        }
-        for (var p = low; p < high; p++) {
-            let weight = weights[p - chunk];
-            total += weight;
-            let value = key_at(token.table, p, kv_head) + values;
-            for (var o = 0u; o < OWNED; o++) {
-                let d = lane + o * LANES;
-                if d < HEAD_DIM {
-                    sum[o] += weight * pages[value + d];
+        if mine < count {
+            var top = best;
+            for (var k = 0u; k < KEYS; k++) {
+                top = max(top, scores[mine * KEYS + k]);
+            }
+            let shrink = exp(max(best - top, -80.0));
+            sum *= shrink;
+#for o in 0..2
+            acc{o} *= shrink;
+#end
+            for (var k = 0u; k < KEYS; k++) {
+                let score = scores[mine * KEYS + k];
+                if score > LOWEST {
+                    let weight = exp(max(score - top, -100.0));
+                    sum += weight;
+#for o in 0..2
+                    if member + {o}u * TEAM < WIDTH {
+                        acc{o} += weight * tile[k * WIDTH + member + {o}u * TEAM];
+                    }
+#end
                 }
             }
+            best = top;
         }
-        best = top;
-        workgroupBarrier();
     }
-    for (var o = 0u; o < OWNED; o++) {
-        let d = lane + o * LANES;
-        if d < HEAD_DIM {
-            y[at + d] = sum[o] / total;
+    if mine < count {
+#for o in 0..2
+        if member + {o}u * TEAM < WIDTH {
+            y[((first + mine) * params.heads + head) * WIDTH + member + {o}u * TEAM] = acc{o} / sum;
         }
+#end
     }
 }

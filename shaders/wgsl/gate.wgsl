@@ -1,15 +1,17 @@
-// gate = act(gate) * up, in place.
+// y = act(gate) * up, where the product could not do it: of rows [gate | up], or with PAIRED of pairs of them.
 #import "common/grid.wgsl"
 #import "common/math.wgsl"
 #const GELU: bool in false, true
+#const PAIRED: bool in false, true
 
 struct GateParams {
-    count: u32,
+    tokens: u32,
+    width: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: GateParams;
-@group(0) @binding(1) var<storage, read> up: array<f32>;
-@group(0) @binding(2) var<storage, read_write> gate: array<f32>;
+@group(0) @binding(1) var<storage, read> both: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
 
 @compute @workgroup_size(256)
 fn main(
@@ -18,12 +20,20 @@ fn main(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let i = flat_group(group, groups) * 256u + lane;
-    if i >= params.count {
+    if i >= params.tokens * params.width {
         return;
     }
+    var at = i / params.width * 2u * params.width + i % params.width;
+    var other = at + params.width;
+    if PAIRED {
+        at = 2u * i;
+        other = at + 1u;
+    }
+    let gate = both[at];
+    let up = both[other];
     if GELU {
-        gate[i] = gelu_tanh(gate[i]) * up[i];
+        y[i] = gelu_tanh(gate) * up;
     } else {
-        gate[i] = silu(gate[i]) * up[i];
+        y[i] = silu(gate) * up;
     }
 }

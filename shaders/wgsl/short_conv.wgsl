@@ -1,8 +1,7 @@
 // Gated short convolution: u = B * x, y[t] = C[t] * sum_j kernel[j] * u[t - (taps - 1) + j].
 // Also writes the window after the batch's last token, and the window before every page's first token.
 #import "common/grid.wgsl"
-#import "common/token.wgsl"
-#const PAGE_TOKENS: u32 in 32
+#import "common/facts.wgsl"
 
 struct ShortConvParams {
     tokens: u32,
@@ -21,18 +20,16 @@ struct ConvSlot {
 }
 
 @group(0) @binding(0) var<uniform> params: ShortConvParams;
-@group(0) @binding(1) var<storage, read> tokens: array<Token>;
-@group(0) @binding(2) var<storage, read> slots: array<ConvSlot>;
-@group(0) @binding(3) var<storage, read> table: array<u32>;
+@group(0) @binding(1) var<storage, read> facts: array<u32>;
 // [token][B | C | x]
-@group(0) @binding(4) var<storage, read> projected: array<f32>;
+@group(0) @binding(2) var<storage, read> projected: array<f32>;
 // [channel][tap]
-@group(0) @binding(5) var<storage, read> kernel: array<f32>;
+@group(0) @binding(3) var<storage, read> kernel: array<f32>;
 // [entry][taps - 1][channel]
-@group(0) @binding(6) var<storage, read_write> windows: array<f32>;
+@group(0) @binding(4) var<storage, read_write> windows: array<f32>;
 // [page][taps - 1][channel]
-@group(0) @binding(7) var<storage, read_write> pages: array<f32>;
-@group(0) @binding(8) var<storage, read_write> y: array<f32>;
+@group(0) @binding(5) var<storage, read_write> pages: array<f32>;
+@group(0) @binding(6) var<storage, read_write> y: array<f32>;
 
 // u of the slot's token `index`; those before the batch are in the window.
 fn input(slot: ConvSlot, index: i32, channel: u32) -> f32 {
@@ -56,8 +53,9 @@ fn main(
     }
     let t = i / params.channels;
     let channel = i % params.channels;
-    let token = tokens[t];
-    let slot = slots[token.slot];
+    let token = token_at(t);
+    let place = facts[FACTS_SLOTS] + 4u * token.slot;
+    let slot = ConvSlot(facts[place], facts[place + 1u], facts[place + 2u], facts[place + 3u]);
     let rows = params.taps - 1u;
     let oldest = i32(token.index) - i32(rows);
     var sum = 0.0;
@@ -67,7 +65,7 @@ fn main(
     y[i] = projected[t * 3u * params.channels + params.channels + channel] * sum;
 
     if token.position % PAGE_TOKENS == 0u {
-        let page = table[token.table + token.position / PAGE_TOKENS];
+        let page = page_of(token.table, token.position);
         for (var r = 0u; r < rows; r++) {
             pages[(page * rows + r) * params.channels + channel] = input(slot, oldest + i32(r), channel);
         }

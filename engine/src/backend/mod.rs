@@ -108,6 +108,17 @@ pub struct SlotOutput {
     pub logits: Option<Vec<f32>>,
 }
 
+/// Work that was handed to a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Passes over the weights.
+    pub passes: u64,
+    /// Submissions to the queue.
+    pub submissions: u64,
+    /// Kernels that were started.
+    pub dispatches: u64,
+}
+
 /// What a backend says about itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackendInfo {
@@ -165,6 +176,19 @@ pub trait Backend: Send + Sync {
     fn pages_copied(&self) -> u64;
     /// Bytes of all live states, shared pages counted once.
     fn state_bytes(&self) -> u64;
+    /// Tokens that a pass should take at most: a longer prefill is cut into several.
+    fn pass_tokens(&self) -> usize {
+        64
+    }
+    /// Whether a pass can be queued before the token that it reads is known here ([`Input::Sampled`]), and that is
+    /// faster.
+    fn chooses_ahead(&self) -> bool {
+        false
+    }
+    /// What was handed to the device since the backend was made; zeros where there is none.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
     /// Queues a pass. On success every state has grown by its slot's tokens; on error none has.
     fn submit(&self, batch: Batch) -> Result<Ticket>;
     /// Chooses a slot's token from its last logits. At most once a slot.

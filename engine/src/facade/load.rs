@@ -17,7 +17,8 @@ use std::sync::Arc;
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackendChoice {
-    /// The best that can run this model here. Until the GPU backend keeps weights quantised this is the CPU.
+    /// A hardware GPU where there is one that can run this model, else CPU threads, else one thread. Decided by what the
+    /// device can do, never by a timing run; [`ModelInfo::fallback`](super::ModelInfo::fallback) says why it is the CPU.
     #[default]
     Auto,
     /// CPU threads.
@@ -56,7 +57,7 @@ pub struct LoadOptions {
     /// Map the file instead of reading it. The caller promises that nobody truncates it meanwhile: the
     /// operating system would kill the process.
     pub mmap: bool,
-    /// Part of a GPU adapter's name.
+    /// Part of a GPU adapter's name, its number in the list of devices, `high-performance` or `low-power`.
     pub adapter: Option<String>,
     /// Accept software GPU adapters.
     pub allow_software_gpu: bool,
@@ -237,9 +238,10 @@ impl Model {
             cancel.check()
         };
         let targets = crate::model::targets(&plan);
-        let backend = load_backend(plan, &mut GgufWeights(&mut gguf), &options, &mut progress)?;
+        let (backend, fallback) = load_backend(plan, &mut GgufWeights(&mut gguf), &options, &mut progress)?;
         let asked = asked.with_shape(backend.shape());
-        let info = ModelInfo::new(asked, &backend.info(), fingerprint, &tokenizer, template.is_some());
+        let mut info = ModelInfo::new(asked, &backend.info(), fingerprint, &tokenizer, template.is_some());
+        info.fallback = fallback;
         let identity = Identity {
             fingerprint,
             exactness_class: backend.info().exactness_class,
@@ -262,23 +264,43 @@ fn chat_template(gguf: &Gguf, tokenizer: &Tokenizer) -> Option<Result<ChatTempla
     Some(ChatTemplate::new(source, &name(tokenizer.bos()), &name(tokenizer.eos_ids().first().copied())))
 }
 
+/// A backend, and why it is the CPU where a GPU was to be preferred.
+type Chosen = (Arc<dyn Backend>, Option<String>);
+
 fn load_backend(
     plan: Plan,
     weights: &mut dyn WeightSource,
     options: &LoadOptions,
     progress: Progress<'_>,
-) -> Result<Arc<dyn Backend>> {
+) -> Result<Chosen> {
     match options.backend {
-        BackendChoice::Auto | BackendChoice::Cpu => {
-            let cpu =
-                cpu::CpuOptions { threads: options.threads, portable: options.portable, kv: options.kv };
-            Ok(Arc::new(cpu::CpuBackend::load(plan, weights, &cpu, progress)?))
-        }
+        BackendChoice::Cpu => Ok((load_cpu(plan, weights, options, progress)?, None)),
         BackendChoice::Gpu if options.kv != KvType::F32 => Err(Error::Device {
             reason: format!("the gpu backend stores keys and values as f32, not {}; use the CPU", options.kv),
         }),
-        BackendChoice::Gpu => load_gpu(plan, weights, options, progress),
+        BackendChoice::Gpu => Ok((load_gpu(plan, weights, options, progress)?, None)),
+        BackendChoice::Auto if options.portable || options.kv != KvType::F32 => {
+            let reason = "portable kernels and types of keys and values other than f32 are the CPU's";
+            Ok((load_cpu(plan, weights, options, progress)?, Some(reason.into())))
+        }
+        BackendChoice::Auto => match load_gpu(plan.clone(), weights, options, progress) {
+            Ok(gpu) => Ok((gpu, None)),
+            Err(error @ (Error::Device { .. } | Error::OutOfMemory { .. } | Error::DeviceLost { .. })) => {
+                Ok((load_cpu(plan, weights, options, progress)?, Some(error.to_string())))
+            }
+            Err(error) => Err(error),
+        },
     }
+}
+
+fn load_cpu(
+    plan: Plan,
+    weights: &mut dyn WeightSource,
+    options: &LoadOptions,
+    progress: Progress<'_>,
+) -> Result<Arc<dyn Backend>> {
+    let cpu = cpu::CpuOptions { threads: options.threads, portable: options.portable, kv: options.kv };
+    Ok(Arc::new(cpu::CpuBackend::load(plan, weights, &cpu, progress)?))
 }
 
 #[cfg(feature = "gpu")]

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::load::{memory_bytes, ModelPlan};
 use super::session::{Session, SessionOptions};
-use crate::backend::BackendInfo;
+use crate::backend::{BackendInfo, Counters};
 use crate::chat::Chat;
 use crate::constrain::{Matcher, ToolSyntax, Type};
 use crate::context::{Block, Checkpoint, PrefixStats, Restore};
@@ -46,6 +46,9 @@ pub struct ModelInfo {
     pub backend: String,
     /// CPU features and threads, or the adapter's name.
     pub device: String,
+    /// Why it runs on the CPU although a GPU would have been preferred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// Results are comparable bit for bit only within one class.
     pub exactness_class: String,
     /// Content-derived identity of the file; a checkpoint names it.
@@ -85,6 +88,7 @@ impl ModelInfo {
             ),
             backend: backend.kind.to_string(),
             device: backend.description.clone(),
+            fallback: None,
             exactness_class: backend.exactness_class.clone(),
             fingerprint: format!("{fingerprint:016x}"),
             bos: tokenizer.bos(),
@@ -122,6 +126,11 @@ pub struct Context<'a> {
 }
 
 impl Model {
+    /// What was handed to the device since the model was loaded; zeros on the CPU.
+    pub fn device_counters(&self) -> Counters {
+        self.0.backend.counters()
+    }
+
     /// What it is and where it runs.
     pub fn info(&self) -> &ModelInfo {
         &self.0.info

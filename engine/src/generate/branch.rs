@@ -5,6 +5,7 @@
 //! branches that nobody pulls meanwhile wait in them, at most as many as their budgets allow. A single
 //! generation is a group of one.
 
+use super::run::Next;
 use super::{Event, Run, RunDeps};
 use crate::error::{Error, Result};
 use crate::schedule::{JobId, Scheduler};
@@ -106,7 +107,8 @@ impl Member {
             return;
         }
         match run.prepare(deps) {
-            Ok(Some((job, last))) => self.pending = Some((deps.scheduler.enqueue(job), last)),
+            Ok(Some(Next::Run(job, last))) => self.pending = Some((deps.scheduler.enqueue(job), last)),
+            Ok(Some(Next::UnderWay(done))) => self.pending = Some((deps.scheduler.enqueue_done(done), true)),
             Ok(None) => {}
             Err(error) => self.failed = Some(error),
         }
@@ -140,6 +142,11 @@ impl Member {
                 self.take_step(deps);
             }
         }
+        if let Some(run) = &mut self.run {
+            if let Err(error) = run.pull_back(deps.scheduler) {
+                self.failed = Some(error);
+            }
+        }
     }
 }
 
@@ -149,6 +156,10 @@ impl Drop for Branch {
         let mut member = self.group[self.index].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((id, _)) = member.pending.take() {
             self.scheduler.abandon(id);
+        }
+        if let Some(run) = &mut member.run {
+            // Its state goes with it.
+            let _ = run.pull_back(&self.scheduler);
         }
         member.run = None;
     }

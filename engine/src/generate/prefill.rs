@@ -4,7 +4,7 @@ use crate::backend::Logits;
 use crate::cancel::CancelToken;
 use crate::context::Sequence;
 use crate::error::{Error, Result};
-use crate::schedule::{Done, Job, Patience, Scheduler, MAX_BATCH_TOKENS};
+use crate::schedule::{Done, Job, Patience, Scheduler};
 
 /// What one pass did for a sequence.
 pub(crate) enum Advance {
@@ -14,16 +14,17 @@ pub(crate) enum Advance {
     Last(Done),
 }
 
-/// The next chunk of `seq.tokens[..end]`, and whether it is the last; only with that `logits` are computed.
+/// The next chunk of `seq.tokens[..end]`, of `most` tokens, and whether it is the last; only with that `logits` are computed.
 /// There must be pending tokens.
 pub(crate) fn next_job(
     seq: &Sequence,
     end: usize,
     logits: Logits,
+    most: usize,
     cancel: &CancelToken,
 ) -> Result<(Job, bool)> {
     let filled = seq.filled()?;
-    let chunk_end = end.min(filled + MAX_BATCH_TOKENS);
+    let chunk_end = end.min(filled + most);
     let tokens = seq.tokens.get(filled..chunk_end).filter(|t| !t.is_empty());
     let tokens = tokens.ok_or_else(|| Error::Internal("no token is pending".into()))?.to_vec();
     let last = chunk_end == end;
@@ -41,7 +42,7 @@ pub(crate) fn advance(
     patience: Patience<'_>,
 ) -> Result<Advance> {
     patience.check()?;
-    let (job, last) = next_job(seq, end, logits, patience.cancel)?;
+    let (job, last) = next_job(seq, end, logits, scheduler.pass_tokens(), patience.cancel)?;
     let done = scheduler.run_job(job, patience.deadline)?;
     if last {
         Ok(Advance::Last(done))

@@ -113,6 +113,16 @@ pub(crate) struct Run {
     written: usize,
     usage: Usage,
     began: Instant,
+    /// The pass that runs the last token, queued before the token was known.
+    under_way: Option<Done>,
+}
+
+/// What a run needs next.
+pub(crate) enum Next {
+    /// A job to run, and whether its logits are those of the last pending token.
+    Run(Job, bool),
+    /// The last pending token's pass is under way already.
+    UnderWay(Done),
 }
 
 impl Resume {
@@ -161,6 +171,7 @@ impl Run {
             usage: Usage { prompt_tokens: start, reused_tokens: filled, ..Usage::default() },
             shown: (0, None),
             ahead: None,
+            under_way: None,
             mask_seconds: None,
             steps: Vec::new(),
             written: 0,
@@ -212,6 +223,7 @@ impl Run {
             },
             shown: (0, None),
             ahead: None,
+            under_way: None,
             mask_seconds: None,
             steps: resume.steps,
             written: 0,
@@ -323,24 +335,51 @@ impl Run {
         })
     }
 
-    /// Takes forced tokens and says what has to run next, and whether its logits are those of the last
-    /// pending token; `None` if the value ended.
-    pub fn prepare(&mut self, deps: &RunDeps<'_>) -> Result<Option<(Job, bool)>> {
+    /// Takes forced tokens and says what has to run next; `None` if the value ended.
+    pub fn prepare(&mut self, deps: &RunDeps<'_>) -> Result<Option<Next>> {
         self.settle_mask()?;
         self.take_forced(deps)?;
         if self.finish.is_some() || self.end_if_done()? || self.end_if_spent()? {
+            self.drop_ahead(deps)?;
             return Ok(None);
         }
-        self.patience().check()?;
+        self.patience().check().inspect_err(|_| drop(self.drop_ahead(deps)))?;
+        if let Some(done) = self.under_way.take() {
+            return Ok(Some(Next::UnderWay(done)));
+        }
         let last = Logits::Last { read: self.request.options.confidence };
-        let (job, last) = next_job(&self.seq, self.seq.tokens.len(), last, &self.request.cancel)?;
+        let most = deps.scheduler.pass_tokens();
+        let (job, last) = next_job(&self.seq, self.seq.tokens.len(), last, most, &self.request.cancel)?;
         if let (true, Some(steer), Some(matcher)) = (last, &self.steer, &mut self.matcher) {
             if !matcher.has_mask() {
                 matcher.name_place(steer.place()?);
             }
             self.begin_mask();
         }
-        Ok(Some((job, last)))
+        Ok(Some(Next::Run(job, last)))
+    }
+
+    /// Makes a last token pending whose pass ran ahead, as it is between the steps of a backend that does not.
+    pub fn pull_back(&mut self, scheduler: &Scheduler) -> Result<()> {
+        if let Some(done) = self.under_way.take() {
+            scheduler.discard(done);
+            let tokens = self.seq.tokens.clone();
+            self.seq.truncate(tokens.len().saturating_sub(1))?;
+            self.seq.tokens = tokens;
+        }
+        Ok(())
+    }
+
+    /// Gives a pass up that ran ahead, and takes back a token that the state has and the sequence does not.
+    fn drop_ahead(&mut self, deps: &RunDeps<'_>) -> Result<()> {
+        if let Some(done) = self.under_way.take() {
+            deps.scheduler.discard(done);
+        }
+        let len = self.seq.tokens.len();
+        if self.seq.filled()? > len {
+            self.seq.truncate(len)?;
+        }
+        Ok(())
     }
 
     /// Takes what [`Run::prepare`] asked for.
@@ -369,7 +408,7 @@ impl Run {
         if deps.tokenizer.eos_ids().contains(&id) {
             self.observe(deps, logits, id)?;
             self.end(Finish::Complete);
-            return Ok(());
+            return self.drop_ahead(deps);
         }
         match self.steered(id, deps.tokenizer.bytes(id))? {
             Some((id, forced)) => {
@@ -422,7 +461,22 @@ impl Run {
             mask: Some(mask),
         };
         let patience = Patience { cancel: &self.request.cancel, deadline: self.request.deadline };
-        deps.scheduler.select(done, selection, patience)
+        // Text goes on whatever the token is, unless it ends.
+        let plain = self.matcher.is_none() && !self.request.options.confidence;
+        if !plain || params.temperature > 0.0 || self.remaining() < 2 {
+            return deps.scheduler.select(done, selection, patience);
+        }
+        match deps.scheduler.select_ahead(done, selection, self.seq.state(), patience) {
+            Ok((id, ahead)) => {
+                self.under_way = ahead;
+                Ok((id, None))
+            }
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = self.drop_ahead(deps);
+                Err(error)
+            }
+        }
     }
 
     /// Adds the tokens that the type leaves no choice about; they run together with the pending one.
@@ -461,7 +515,8 @@ impl Run {
         self.written += deps.tokenizer.bytes(id).len();
         let stop = self.text.push(deps.tokenizer.bytes(id));
         if let Some(at) = stop {
-            return self.stop_at(deps, at);
+            self.stop_at(deps, at)?;
+            return self.drop_ahead(deps);
         }
         let text = self.text.take_final();
         self.events.push_back(Event::Token { id, text, forced });

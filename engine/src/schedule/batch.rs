@@ -1,6 +1,6 @@
 //! Which waiting jobs share the next pass.
 
-use super::{Job, JobId, MAX_BATCH_TOKENS};
+use super::{Job, JobId};
 use crate::backend::Logits;
 use std::collections::VecDeque;
 
@@ -56,19 +56,19 @@ impl Taken {
     }
 }
 
-/// Takes jobs until the pass is full: decode steps first, since somebody waits for each of their tokens, then
+/// Takes jobs until the pass of `most` tokens is full: decode steps first, since somebody waits for each of their tokens, then
 /// prefills in the order of their arrival, the last of them cut where the pass ends. The first job in the
 /// queue always gets some of the pass.
-pub(super) fn take_batch(waiting: &mut VecDeque<Queued>) -> Vec<Taken> {
+pub(super) fn take_batch(waiting: &mut VecDeque<Queued>, most: usize) -> Vec<Taken> {
     if waiting.front().is_some_and(|q| q.alone || !splits(&q.job)) {
         let mut first: Vec<Taken> = waiting.pop_front().map(Taken::whole).into_iter().collect();
         if first.iter().all(|t| !t.queued.alone) {
-            fill(waiting, &mut first);
+            fill(waiting, &mut first, most);
         }
         return first;
     }
     let mut taken = Vec::new();
-    fill(waiting, &mut taken);
+    fill(waiting, &mut taken, most);
     taken
 }
 
@@ -77,9 +77,9 @@ fn splits(job: &Job) -> bool {
     job.logits != Logits::All
 }
 
-fn fill(waiting: &mut VecDeque<Queued>, taken: &mut Vec<Taken>) {
+fn fill(waiting: &mut VecDeque<Queued>, taken: &mut Vec<Taken>, most: usize) {
     let used: usize = taken.iter().map(|t| t.queued.job.tokens.len()).sum();
-    let mut left = MAX_BATCH_TOKENS.saturating_sub(used);
+    let mut left = most.saturating_sub(used);
     let long_waits = waiting.iter().any(|q| q.job.tokens.len() > SHORT);
     let reserve = if long_waits && taken.is_empty() { PREFILL_SHARE } else { 0 };
     take_where(waiting, taken, |job| {
@@ -127,6 +127,7 @@ fn take_where(
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_BATCH_TOKENS;
     use super::*;
     use crate::backend::StateId;
     use crate::cancel::CancelToken;
@@ -148,7 +149,7 @@ mod tests {
     fn passes(mut waiting: VecDeque<Queued>) -> Vec<Vec<(u64, usize)>> {
         let mut passes = Vec::new();
         while !waiting.is_empty() {
-            let taken = take_batch(&mut waiting);
+            let taken = take_batch(&mut waiting, MAX_BATCH_TOKENS);
             passes.push(
                 taken.iter().map(|t| (t.queued.job.state.0, t.queued.job.tokens.len())).collect::<Vec<_>>(),
             );

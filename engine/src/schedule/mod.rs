@@ -25,8 +25,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use web_time::{Duration, Instant};
 
-/// Tokens in one pass. Bounds the scratch memory and how long a decode step waits behind a prefill; more
-/// would not make a pass over the weights noticeably cheaper per token.
+/// Tokens whose logits are asked for at a time, and tokens of a pass on the CPU. Bounds the scratch memory and how long
+/// a decode step waits behind a prefill; more would not make a pass over the weights noticeably cheaper per token.
 pub const MAX_BATCH_TOKENS: usize = 64;
 
 /// How often a waiter looks at its own cancellation and deadline while another thread's pass runs.
@@ -97,13 +97,20 @@ struct Queue {
 /// The queue in front of a backend.
 pub(crate) struct Scheduler {
     backend: Arc<dyn Backend>,
+    pass_tokens: usize,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
 
 impl Scheduler {
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Scheduler { backend, queue: Mutex::default(), changed: Condvar::new() }
+        let pass_tokens = backend.pass_tokens().max(1);
+        Scheduler { backend, pass_tokens, queue: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Tokens that a pass takes at most.
+    pub fn pass_tokens(&self) -> usize {
+        self.pass_tokens
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -125,7 +132,7 @@ impl Scheduler {
         self.lock().waiting.len()
     }
 
-    /// Queues a job of at least one and at most [`MAX_BATCH_TOKENS`] tokens.
+    /// Queues a job of at least one and at most [`Scheduler::pass_tokens`] tokens.
     pub fn enqueue(&self, job: Job) -> JobId {
         let mut queue = self.lock();
         let id = JobId(queue.next);
@@ -168,7 +175,7 @@ impl Scheduler {
     /// Runs one pass. The queue is unlocked meanwhile.
     fn drive<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         end_cancelled(&mut queue);
-        let jobs = take_batch(&mut queue.waiting);
+        let jobs = take_batch(&mut queue.waiting, self.pass_tokens);
         if jobs.is_empty() {
             return queue;
         }
@@ -236,6 +243,68 @@ impl Scheduler {
         let output = self.output(done, patience)?;
         let token = output.token.ok_or_else(|| Error::Internal("the backend returned no token".into()))?;
         Ok((token, output.logits))
+    }
+
+    /// Like [`Scheduler::select`], and queues the pass of `state` that reads the token before that is known here,
+    /// where the backend can and nobody else waits for a pass. The pass's result is an error's to discard, and the
+    /// state is one token longer in any case where there is one.
+    pub fn select_ahead(
+        &self,
+        done: Done,
+        selection: Selection<'_>,
+        state: StateId,
+        patience: Patience<'_>,
+    ) -> Result<(u32, Option<Done>)> {
+        self.backend.select(done.ticket, done.slot, selection).inspect_err(|_| self.discard(done))?;
+        let ahead = self.run_ahead(done, state, patience.cancel);
+        let output = self.output(done, patience);
+        let token = output.and_then(|output| {
+            output.token.ok_or_else(|| Error::Internal("the backend returned no token".into()))
+        });
+        match token {
+            Ok(token) => Ok((token, ahead)),
+            Err(error) => {
+                ahead.into_iter().for_each(|ahead| self.discard(ahead));
+                Err(error)
+            }
+        }
+    }
+
+    /// Queues the pass that reads a selected token; `None` where others wait, or the pass is refused: it is asked for
+    /// again then, with the token.
+    fn run_ahead(&self, done: Done, state: StateId, cancel: &CancelToken) -> Option<Done> {
+        let mut queue = self.lock();
+        if !self.backend.chooses_ahead() || queue.driving || !queue.waiting.is_empty() {
+            return None;
+        }
+        queue.driving = true;
+        queue.in_flight = vec![];
+        drop(queue);
+        let turn = Turn { scheduler: self, ended: true };
+        let slot = Slot {
+            state,
+            input: Input::Sampled(done.ticket, done.slot),
+            logits: Logits::Last { read: false },
+            cancel: cancel.clone(),
+        };
+        let ticket = self.backend.submit(Batch { slots: vec![slot] }).ok();
+        if ticket.is_some() {
+            let mut queue = self.lock();
+            queue.stats.passes += 1;
+            queue.stats.slots += 1;
+            queue.stats.tokens += 1;
+        }
+        drop(turn);
+        ticket.map(|ticket| Done { ticket, slot: 0 })
+    }
+
+    /// A job whose result is there already.
+    pub fn enqueue_done(&self, done: Done) -> JobId {
+        let mut queue = self.lock();
+        let id = JobId(queue.next);
+        queue.next += 1;
+        queue.done.insert(id, Ok(done));
+        id
     }
 
     /// A finished job's output.

@@ -41,6 +41,8 @@ fn argmax(logits: &[f32]) -> usize {
     (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best })
 }
 
+const BF16: &str = "gemma3-hd64-tied.s2.bf16";
+
 /// Two quick cases: software Vulkan is too slow to run all of them of all models.
 const SHORT: &[&str] = &["plain", "one_token"];
 
@@ -87,6 +89,14 @@ fixtures! {
     llama_hd128_q4_0: "llama-hd128-untied.s1.q4_0", SHORT;
     llama_hd128_q4_k_m: "llama-hd128-untied.s1.q4_k_m", SHORT;
     lfm2_q4_0: LFM2, &["plain", "one_token", "chat"];
+    llama_hd80_q4_0: "llama-hd80-untied.s2.q4_0", SHORT;
+    llama_hd96_q5_0: "llama-hd96-tied.s2.q5_0", SHORT;
+    llama3_rope_q8_0: "llama3rope-hd64-tied.s1.q8_0", SHORT;
+    qwen2_q4_k_m: "qwen2-hd64-tied.s1.q4_k_m", SHORT;
+    qwen2_q5_1: "qwen2-hd64-untied.s2.q5_1", SHORT;
+    qwen3_q8_0: "qwen3-hd128-tied.s2.q8_0", SHORT;
+    gemma3_hd256_q4_0: "gemma3-hd256-tied.s2.q4_0", SHORT;
+    gemma3_hd64_bf16: BF16, SHORT;
 }
 
 #[test]
@@ -94,7 +104,16 @@ fn weights_wider_than_a_binding_are_bound_in_pieces() {
     if load(LLAMA).is_none() {
         return;
     }
-    // The embedding is 1 MiB of float32: at this limit it lies in several pieces, cut within the vocabulary.
-    let backend = load_with(LLAMA, &GpuOptions { max_binding: Some(300_000), ..any_adapter() }).unwrap();
+    // The embedding takes 512 KiB: at this limit it lies in several pieces, cut within the vocabulary.
+    let backend = load_with(BF16, &GpuOptions { max_binding: Some(200_000), ..any_adapter() }).unwrap();
+    check(&backend, BF16, SHORT);
+}
+
+#[test]
+fn a_device_without_subgroups_passes_too() {
+    if load(LLAMA).is_none() {
+        return;
+    }
+    let backend = load_with(LLAMA, &GpuOptions { no_subgroups: true, ..any_adapter() }).unwrap();
     check(&backend, LLAMA, SHORT);
 }

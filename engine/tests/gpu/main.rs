@@ -3,6 +3,7 @@
 #![cfg(feature = "gpu")]
 
 mod common;
+mod facade;
 mod failures;
 mod fixtures;
 mod selection;

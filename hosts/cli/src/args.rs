@@ -50,6 +50,9 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Measure prefill and decode speed, load time and peak memory
     Bench(BenchArgs),
+    /// List the GPU adapters of this machine
+    #[cfg(feature = "gpu")]
+    Devices(crate::commands::devices::DevicesArgs),
     /// Make a GGUF of a Hugging Face model folder
     Convert(ConvertArgs),
     /// Fetch model files from the Hugging Face hub
@@ -88,18 +91,18 @@ pub struct DeviceArgs {
     /// How keys and values are stored: f32, f24, f16 or q8_0 (docs/kv.md has their errors)
     #[arg(long, value_name = "TYPE", default_value_t = KvType::F32)]
     pub kv: KvType,
-    /// Part of the GPU adapter's name; names a software adapter, too
+    /// The GPU: part of its name, its number in `lean devices`, high-performance or low-power; a software adapter, too
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum BackendArg {
-    /// The best that can run the model here (the CPU, for now)
+    /// A hardware GPU that can run the model, else the CPU
     Auto,
     /// CPU threads
     Cpu,
-    /// A GPU through wgpu (float32 weights, for now)
+    /// A GPU through wgpu
     Gpu,
 }
 

@@ -35,6 +35,8 @@ fn main() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        #[cfg(feature = "gpu")]
+        Command::Devices(args) => commands::devices::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
         #[cfg(feature = "pull")]
         Command::Pull(args) => commands::pull::run(&args),

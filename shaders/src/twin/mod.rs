@@ -1,25 +1,25 @@
-//! What each kernel computes, in plain loops; arguments in the order of the kernel's bindings.
+//! What each kernel computes, in plain loops. Matrices are `[rows][cols]` of float32, as they read when unpacked.
 
-mod add;
 mod argmax;
 mod attention;
+mod attention_merge;
 mod embed;
 mod gate;
-mod kv_append;
-mod matmul;
+mod lowrank;
+mod penalize;
+mod product;
 mod rms_norm;
-mod rope;
+mod rope_append;
 mod short_conv;
-mod weights;
 
-pub use add::add;
-pub use argmax::{argmax, NONE};
-pub use attention::attention;
+pub use argmax::{argmax, argmax_parts, NONE, PART};
+pub use attention::{attention, attention_step};
+pub use attention_merge::attention_merge;
 pub use embed::embed;
 pub use gate::gate;
-pub use kv_append::kv_append;
-pub use matmul::matmul;
+pub use lowrank::{lowrank_in, lowrank_out};
+pub use penalize::penalize;
+pub use product::{gemm, matvec, matvec4};
 pub use rms_norm::rms_norm;
-pub use rope::rope;
+pub use rope_append::rope_append;
 pub use short_conv::short_conv;
-pub use weights::{tiled, weight_at, ROW_TILE};

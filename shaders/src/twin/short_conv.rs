@@ -1,4 +1,4 @@
-use crate::{ConvSlot, ShortConvParams, Token};
+use crate::{Facts, ShortConvParams};
 
 /// Gated short convolution: `u = B * x`, `y[t] = C[t] * sum_j kernel[j] * u[t - (taps - 1) + j]`; also writes the
 /// window after the batch and those before every page's first token. `projected: [tokens][B | C | x]`,
@@ -7,9 +7,7 @@ use crate::{ConvSlot, ShortConvParams, Token};
 pub fn short_conv(
     page_tokens: usize,
     params: &ShortConvParams,
-    tokens: &[Token],
-    slots: &[ConvSlot],
-    table: &[u32],
+    facts: &Facts,
     projected: &[f32],
     kernel: &[f32],
     windows: &mut [f32],
@@ -18,7 +16,8 @@ pub fn short_conv(
 ) {
     let (channels, taps) = (params.channels as usize, params.taps as usize);
     let rows = taps - 1;
-    for slot in slots {
+    let (tokens, table) = (&facts.tokens, &facts.table);
+    for slot in &facts.slots {
         // u of the window and then of the batch, [rows + count][channels].
         let from = slot.window_in as usize * rows * channels;
         let mut u = windows[from..from + rows * channels].to_vec();

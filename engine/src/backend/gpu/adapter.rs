@@ -1,10 +1,81 @@
-//! Choosing an adapter: by what it is and by name, never by a timing run.
+//! Choosing an adapter: by what it is, by number or by name, never by a timing run.
 
 use super::GpuOptions;
 use crate::error::{Error, Result};
 
-/// The adapter that the options ask for.
-pub async fn choose(options: &GpuOptions) -> Result<wgpu::Adapter> {
+/// An adapter, as `lean devices` lists it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct GpuDevice {
+    /// What [`GpuOptions::adapter`] may say instead of a part of its name.
+    pub index: usize,
+    /// The adapter's name.
+    pub name: String,
+    /// The interface that it is driven through.
+    pub interface: String,
+    /// `discrete`, `integrated`, `virtual`, `software` or `other`.
+    pub kind: &'static str,
+    /// Name and version of the driver, where it says.
+    pub driver: String,
+    /// Bytes of the largest storage binding: a wider matrix is bound in pieces.
+    pub max_binding: u64,
+    /// Bytes of the largest buffer.
+    pub max_buffer: u64,
+    /// Bytes of workgroup memory.
+    pub workgroup_memory: u32,
+    /// Fewest and most invocations of a subgroup; both 0 without subgroup operations.
+    pub subgroup: [u32; 2],
+    /// Features that kernels use or could use.
+    pub features: Vec<&'static str>,
+}
+
+/// Every adapter, software ones too, best first.
+///
+/// # Errors
+/// [`Error::Device`] where this build has no GPU interface for this target.
+pub fn devices() -> Result<Vec<GpuDevice>> {
+    let adapters = super::pair::block_on(all())??;
+    Ok(adapters.iter().enumerate().map(|(index, adapter)| device(index, adapter)).collect())
+}
+
+fn device(index: usize, adapter: &wgpu::Adapter) -> GpuDevice {
+    use wgpu::Features as F;
+    let (info, limits, has) = (adapter.get_info(), adapter.limits(), adapter.features());
+    let known = [
+        (F::SUBGROUP, "subgroup"),
+        (F::SHADER_F16, "f16"),
+        (F::EXPERIMENTAL_COOPERATIVE_MATRIX, "cooperative-matrix"),
+        (F::PIPELINE_CACHE, "pipeline-cache"),
+    ];
+    let subgroup = match has.contains(F::SUBGROUP) {
+        true => [info.subgroup_min_size, info.subgroup_max_size],
+        false => [0, 0],
+    };
+    GpuDevice {
+        index,
+        name: info.name.clone(),
+        interface: info.backend.to_string(),
+        kind: kind(info.device_type),
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_string(),
+        max_binding: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
+        max_buffer: limits.max_buffer_size,
+        workgroup_memory: limits.max_compute_workgroup_storage_size,
+        subgroup,
+        features: known.into_iter().filter(|(f, _)| has.contains(*f)).map(|(_, name)| name).collect(),
+    }
+}
+
+fn kind(kind: wgpu::DeviceType) -> &'static str {
+    match kind {
+        wgpu::DeviceType::DiscreteGpu => "discrete",
+        wgpu::DeviceType::IntegratedGpu => "integrated",
+        wgpu::DeviceType::VirtualGpu => "virtual",
+        wgpu::DeviceType::Cpu => "software",
+        wgpu::DeviceType::Other => "other",
+    }
+}
+
+/// All adapters, best first.
+async fn all() -> Result<Vec<wgpu::Adapter>> {
     if wgpu::Instance::enabled_backend_features().is_empty() {
         return Err(Error::Device { reason: "this build has no GPU interface for this target".into() });
     }
@@ -13,10 +84,33 @@ pub async fn choose(options: &GpuOptions) -> Result<wgpu::Adapter> {
     descriptor.flags = wgpu::InstanceFlags::empty();
     let instance = wgpu::Instance::new(descriptor.with_env());
     let mut adapters = instance.enumerate_adapters(wgpu::Backends::all().with_env()).await;
-    let names: Vec<String> = adapters.iter().map(describe).collect();
-    adapters.retain(|a| wanted(&a.get_info(), options));
     adapters.sort_by_key(|a| rank(a.get_info().device_type));
-    adapters.into_iter().next().ok_or_else(|| Error::Device { reason: absent(&names, options) })
+    Ok(adapters)
+}
+
+/// The adapter that the options ask for.
+pub async fn choose(options: &GpuOptions) -> Result<wgpu::Adapter> {
+    let mut adapters = all().await?;
+    let names: Vec<String> = adapters.iter().map(describe).collect();
+    let infos: Vec<wgpu::AdapterInfo> = adapters.iter().map(wgpu::Adapter::get_info).collect();
+    match pick(&infos, options) {
+        Some(at) => Ok(adapters.swap_remove(at)),
+        None => Err(Error::Device { reason: absent(&names, options) }),
+    }
+}
+
+/// The place of the wanted adapter among all of them, best first.
+fn pick(infos: &[wgpu::AdapterInfo], options: &GpuOptions) -> Option<usize> {
+    let fits = |at: &usize| wanted(*at, &infos[*at], options);
+    match options.adapter.as_deref() {
+        // The weakest of those that are no software.
+        Some("low-power") => (0..infos.len()).filter(fits).min_by_key(|at| match infos[*at].device_type {
+            wgpu::DeviceType::IntegratedGpu => 0,
+            wgpu::DeviceType::Cpu => 2,
+            _ => 1,
+        }),
+        _ => (0..infos.len()).find(fits),
+    }
 }
 
 /// Name, kind and interface, for people.
@@ -26,10 +120,13 @@ pub fn describe(adapter: &wgpu::Adapter) -> String {
     format!("{} ({}{software})", info.name, info.backend)
 }
 
-fn wanted(info: &wgpu::AdapterInfo, options: &GpuOptions) -> bool {
-    let named = match &options.adapter {
-        Some(part) => info.name.to_lowercase().contains(&part.to_lowercase()),
-        None => true,
+fn wanted(index: usize, info: &wgpu::AdapterInfo, options: &GpuOptions) -> bool {
+    let named = match options.adapter.as_deref() {
+        None | Some("low-power" | "high-performance") => true,
+        Some(number) if number.parse::<usize>().is_ok_and(|n| n == index) => true,
+        Some(part) => {
+            part.parse::<usize>().is_err() && info.name.to_lowercase().contains(&part.to_lowercase())
+        }
     };
     named && (options.allow_software || info.device_type != wgpu::DeviceType::Cpu)
 }
@@ -66,18 +163,28 @@ mod tests {
 
     #[test]
     fn software_only_on_request_and_names_by_part() {
-        let llvmpipe = info("llvmpipe (LLVM 15)", wgpu::DeviceType::Cpu);
-        let h200 = info("NVIDIA H200", wgpu::DeviceType::DiscreteGpu);
+        // In the order of their rank.
+        let infos = [
+            info("NVIDIA H200", wgpu::DeviceType::DiscreteGpu),
+            info("Some integrated GPU", wgpu::DeviceType::IntegratedGpu),
+            info("llvmpipe (LLVM 15)", wgpu::DeviceType::Cpu),
+        ];
         for (adapter, allow_software, want) in [
-            (None, false, [false, true]),
-            (None, true, [true, true]),
-            (Some("h200"), true, [false, true]),
-            (Some("LLVM"), true, [true, false]),
-            (Some("llvm"), false, [false, false]),
+            (None, false, Some(0)),
+            (None, true, Some(0)),
+            (Some("h200"), true, Some(0)),
+            (Some("LLVM"), true, Some(2)),
+            (Some("llvm"), false, None),
+            (Some("1"), false, Some(1)),
+            (Some("2"), false, None),
+            (Some("2"), true, Some(2)),
+            (Some("7"), true, None),
+            (Some("low-power"), true, Some(1)),
+            (Some("high-performance"), true, Some(0)),
         ] {
             let options =
                 GpuOptions { adapter: adapter.map(str::to_string), allow_software, ..Default::default() };
-            assert_eq!([wanted(&llvmpipe, &options), wanted(&h200, &options)], want, "{options:?}");
+            assert_eq!(pick(&infos, &options), want, "{options:?}");
         }
     }
 }

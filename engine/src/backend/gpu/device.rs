@@ -24,6 +24,8 @@ pub struct Gpu {
     pub queue: wgpu::Queue,
     /// Limits the device was opened with.
     pub limits: wgpu::Limits,
+    /// Kernels with subgroup operations run.
+    pub subgroups: bool,
     /// Adapter's name, for people.
     pub description: String,
     /// The largest storage binding to use, in bytes; a multiple of 4.
@@ -41,8 +43,13 @@ impl Gpu {
     async fn open_async(options: &GpuOptions) -> Result<Self> {
         let adapter = adapter::choose(options).await?;
         let limits = adapter.limits();
+        let mut features = adapter.features() & wgpu::Features::SUBGROUP;
+        if options.no_subgroups {
+            features = wgpu::Features::empty();
+        }
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("lean"),
+            required_features: features,
             required_limits: limits.clone(),
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
@@ -55,7 +62,8 @@ impl Gpu {
         let offered = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
         let max_binding = options.max_binding.map_or(offered, |lower| lower.min(offered)) / 4 * 4;
         let fault = watch(&device);
-        Ok(Gpu { device, queue, limits, description, max_binding, fault })
+        let subgroups = features.contains(wgpu::Features::SUBGROUP);
+        Ok(Gpu { device, queue, limits, subgroups, description, max_binding, fault })
     }
 
     /// The error that made the device unusable, if there was one.
@@ -110,20 +118,25 @@ impl Gpu {
             immediate_size: 0,
         });
         let source = wgpu::ShaderSource::Wgsl(source.into());
-        // Every loop of the kernels counts up to a bound, so none needs the counter that would force its end
-        // and keep drivers from unrolling it. Everything else stays checked.
-        let checks =
-            wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
+        // The web's shaders are checked by the browser in any case.
+        let checks = wgpu::ShaderRuntimeChecks::unchecked();
         let descriptor = wgpu::ShaderModuleDescriptor { label, source };
-        // SAFETY: only the bound on loops is off, and the kernels of lean-shaders, the only source there is, have
-        // no loop without one; whoever adds a kernel keeps it so.
+        // SAFETY: the kernels of lean-shaders are the only source there is. Each of their loops counts up to a bound,
+        // and their indices follow from parameters and facts that `forward` and `submit` make: rows, tokens and
+        // groups within the buffers that are bound with them, page numbers of the pool's entries, ids checked
+        // against the vocabulary (the device's own choices are cut to it in `embed`). Whoever adds a kernel keeps
+        // it so.
         let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
         let program = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label,
             layout: Some(&whole),
             module: &module,
             entry_point: Some("main"),
-            compilation_options: Default::default(),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                // Every kernel writes its workgroup memory before it reads it.
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
             cache: None,
         });
         Pipeline { program, layout, kernel }

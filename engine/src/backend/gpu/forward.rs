@@ -1,266 +1,347 @@
 //! Executing a plan: one pass over the layers for all tokens of a batch.
+//!
+//! The kernels follow the shape of the work, the same way everywhere. Few tokens ([`FEW`]) are read-once
+//! products with the norm in front, the residual sum or the gate behind them in one dispatch each; many are norms
+//! and tiled products. Where every sequence has one new token, attention is one dispatch (heads normed and turned,
+//! keys and values written, a part of the pages each) and one more that puts parts together; else three.
 
-use super::kernels::Kernels;
-use super::pass::{elementwise, flat, matmul_groups, Pass};
+use super::kernels::FEW;
+use super::lowrank::{self, Applied};
+use super::model::{Attention, Layer, Mixer, Model, Norm, ShortConv};
+use super::pass::{elementwise, flat, Recorder};
 use super::scratch::Activations;
 use super::states::States;
-use super::weights::Weight;
-use crate::error::Result;
-use crate::model::plan::{Attention, FeedForward, Linear, Mixer, Norm, Plan, Rope, ShortConv, TensorId};
+use super::weights::Stack;
+use crate::backend::{Updates, PAGE_TOKENS};
+use crate::error::{Error, Result};
+use crate::model::plan::Activation;
 use lean_shaders as shaders;
+
+/// `y = sum`.
+const STORE: u32 = 0;
+/// `y += sum`.
+const ADD: u32 = 1;
+/// `y = silu(first) * second` of pairs of rows.
+const SILU: u32 = 2;
+/// The same with GELU.
+const GELU: u32 = 3;
+
+/// Workgroups that decode attention should have at least, so that every core of a large device has several.
+const PARTS_TOGETHER: usize = 512;
+/// Pages that are not worth sharing out: putting parts together is a dispatch more.
+const PAGES_ALONE: usize = 2;
 
 /// What the kernels read about the batch.
 pub struct Inputs {
     /// Tokens in all slots together.
     pub tokens: usize,
-    /// `[tokens]` u32.
-    pub ids: wgpu::Buffer,
-    /// `[tokens]` of `Token`.
-    pub meta: wgpu::Buffer,
-    /// `[slots]` of `ConvSlot`.
-    pub slots: wgpu::Buffer,
-    /// Page tables of all slots.
-    pub table: wgpu::Buffer,
-    /// `[tokens][pairs]` of (cos, sin), for every distinct set of frequencies.
-    pub angles: Vec<wgpu::Buffer>,
+    /// `lean_shaders::Facts`.
+    pub facts: wgpu::Buffer,
+    /// Tokens that the device has chosen.
+    pub chosen: wgpu::Buffer,
+    /// Every sequence has one token.
+    pub single: bool,
+    /// Tiles of attention, where not.
+    pub tiles: usize,
+    /// Tokens of the longest sequence, after the pass.
+    pub longest: usize,
+    /// What sequences add to the weights.
+    pub applied: Vec<Applied>,
 }
 
-/// All that stays the same from pass to pass.
-pub struct Model {
-    pub plan: Plan,
-    pub weights: Vec<Weight>,
-    pub kernels: Kernels,
-    /// Distinct inverse frequencies.
-    pub frequencies: Vec<std::sync::Arc<[f32]>>,
+/// Input of a product: rows of activations, and the norm that they go through first.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub x: &'a wgpu::Buffer,
+    pub norm: Option<&'a Norm>,
+    pub tokens: usize,
+    pub applied: &'a [Applied],
+}
+
+/// Parts of the pages that decode attention is shared out to.
+fn parts(blocks: usize, tokens: usize, pages: usize) -> usize {
+    match pages {
+        0..=PAGES_ALONE => 1,
+        _ => PARTS_TOGETHER.div_ceil(blocks * tokens).min(pages),
+    }
+}
+
+/// Elements that the parts of decode attention take at most.
+pub fn part_elems(model: &Model, tokens: usize) -> usize {
+    let elems = model.layers.iter().map(|layer| match &layer.mixer {
+        Mixer::Attention(a) => {
+            let heads = a.params.heads as usize;
+            parts(heads / a.group, tokens, usize::MAX) * tokens * heads * (a.head_dim + 4)
+        }
+        Mixer::ShortConv(_) => 0,
+    });
+    elems.max().unwrap_or(0)
 }
 
 impl Model {
-    /// The distinct inverse frequencies of a plan.
-    pub fn frequencies(plan: &Plan) -> Vec<std::sync::Arc<[f32]>> {
-        let mut all: Vec<std::sync::Arc<[f32]>> = Vec::new();
-        for layer in &plan.layers {
-            if let Mixer::Attention(a) = &layer.mixer {
-                if !all.contains(&a.rope.inv_freq) {
-                    all.push(a.rope.inv_freq.clone());
-                }
-            }
-        }
-        all
-    }
-
-    fn weight(&self, id: TensorId) -> &Weight {
-        &self.weights[id.0]
-    }
-
     /// Runs all layers; the result is `a.h`, before the final norm.
-    pub fn layers(&self, pass: &mut Pass, a: &Activations, inputs: &Inputs, states: &States) -> Result<()> {
-        let plan = &self.plan;
-        self.embed(pass, a, inputs);
-        for (index, layer) in plan.layers.iter().enumerate() {
-            self.norm(pass, &layer.mixer_norm, &a.h, &a.normed, inputs.tokens);
-            match &layer.mixer {
-                Mixer::Attention(attention) => {
-                    self.attention(pass, a, inputs, attention, states.pages(index))?
-                }
-                Mixer::ShortConv(conv) => {
-                    self.short_conv(pass, a, inputs, conv, states.windows(index), states.pages(index));
-                }
-            }
-            self.add(pass, a, layer.mixer_post_norm.as_ref(), inputs.tokens);
-            self.norm(pass, &layer.ffn_norm, &a.h, &a.normed, inputs.tokens);
-            self.feed_forward(pass, a, &layer.ffn, inputs.tokens);
-            self.add(pass, a, layer.ffn_post_norm.as_ref(), inputs.tokens);
+    pub fn layers(
+        &self,
+        r: &mut Recorder<'_>,
+        a: &Activations,
+        inputs: &Inputs,
+        states: &States,
+    ) -> Result<()> {
+        self.embed(r, a, inputs)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            self.mixer(r, a, inputs, layer, (states.windows(index), states.pages(index)))?;
+            self.feed_forward(r, a, layer, inputs)?;
         }
         Ok(())
     }
 
-    fn embed(&self, pass: &mut Pass, a: &Activations, inputs: &Inputs) {
-        let plan = &self.plan;
-        for piece in &self.weight(plan.embedding).pieces {
+    fn embed(&self, r: &mut Recorder<'_>, a: &Activations, inputs: &Inputs) -> Result<()> {
+        let stack = &self.embedding;
+        for piece in &stack.pieces {
             let params = shaders::EmbedParams {
                 tokens: inputs.tokens as u32,
-                hidden: plan.hidden as u32,
-                vocab: plan.vocab as u32,
+                groups: stack.groups() as u32,
+                vocab: self.vocab as u32,
                 row_begin: piece.row_begin as u32,
                 row_end: (piece.row_begin + piece.rows) as u32,
-                scale: plan.embedding_scale,
+                scale: self.embedding_scale,
             };
-            let buffers = [&inputs.ids, &piece.buffer, &a.h];
-            pass.dispatch(&self.kernels.embed, &params, &buffers, elementwise(inputs.tokens * plan.hidden));
+            let buffers = [&inputs.facts, &inputs.chosen, &piece.weights, &piece.scales, &a.h];
+            let grid = elementwise(inputs.tokens * stack.groups(), 64);
+            r.dispatch(self.kernels.embed(piece.format)?, &params, &buffers, grid)?;
         }
+        Ok(())
     }
 
-    /// `y = norm(x)` for `rows` rows of the norm's width.
-    pub fn norm(&self, pass: &mut Pass, norm: &Norm, x: &wgpu::Buffer, y: &wgpu::Buffer, rows: usize) {
-        let weight = self.weight(norm.weight);
-        let params = shaders::RmsNormParams { rows: rows as u32, cols: weight.cols as u32, eps: norm.eps };
-        pass.dispatch(&self.kernels.rms_norm, &params, &[x, weight.vector(), y], flat(rows));
-    }
-
-    fn linear(&self, pass: &mut Pass, linear: &Linear, x: &wgpu::Buffer, y: &wgpu::Buffer, tokens: usize) {
-        self.matmul(pass, linear.weight, linear.bias, x, y, tokens);
-    }
-
-    /// `y = W x (+ b)`.
-    pub fn matmul(
+    /// `y = norm(x)` for rows of the norm's width, or `y += norm(x)`.
+    fn norm(
         &self,
-        pass: &mut Pass,
-        weight: TensorId,
-        bias: Option<TensorId>,
+        r: &mut Recorder<'_>,
+        norm: &Norm,
         x: &wgpu::Buffer,
         y: &wgpu::Buffer,
-        tokens: usize,
-    ) {
-        let weight = self.weight(weight);
-        for piece in &weight.pieces {
-            let params = shaders::MatmulParams {
+        rows: usize,
+        add: bool,
+    ) -> Result<()> {
+        let params = shaders::RmsNormParams { rows: rows as u32, cols: norm.width as u32, eps: norm.eps };
+        r.dispatch(self.kernels.norm(add)?, &params, &[x, &norm.weight, y], flat(rows))
+    }
+
+    /// A product: `y` becomes what `mode` says of `stack (norm(x))`. With `few` the kernels for few tokens are taken whatever their number.
+    fn product(
+        &self,
+        r: &mut Recorder<'_>,
+        stack: &Stack,
+        source: Source<'_>,
+        a: &Activations,
+        y: &wgpu::Buffer,
+        (mode, few): (u32, bool),
+    ) -> Result<()> {
+        let Source { mut x, mut norm, tokens, applied } = source;
+        let updated = lowrank::touches(applied, stack);
+        if let Some(apart) = norm.filter(|_| !few || updated) {
+            self.norm(r, apart, x, &a.normed, tokens, false)?;
+            (x, norm) = (&a.normed, None);
+        }
+        let stride = if mode >= SILU { stack.rows / 2 } else { stack.rows };
+        for piece in &stack.pieces {
+            let params = shaders::ProductParams {
                 rows: piece.rows as u32,
-                cols: weight.cols as u32,
+                groups: stack.groups() as u32,
                 tokens: tokens as u32,
                 row_begin: piece.row_begin as u32,
-                stride: weight.rows as u32,
-                has_bias: u32::from(bias.is_some()),
+                stride: stride as u32,
+                mode,
+                has_bias: u32::from(stack.bias.is_some()),
+                eps: norm.map_or(0.0, |n| n.eps),
             };
-            // A binding cannot be left empty: without a bias the weight stands there unread.
-            let bias = bias.map_or(&piece.buffer, |b| self.weight(b).vector());
-            let (kernel, tile) = self.kernels.matmul(tokens);
-            let groups = matmul_groups(piece.rows, tokens, tile);
-            pass.dispatch(kernel, &params, &[&piece.buffer, x, bias, y], groups);
+            let bias = stack.bias.as_ref().unwrap_or(&self.nothing);
+            let weight = norm.map_or(&self.nothing, |n| &n.weight);
+            let buffers = [&piece.weights, &piece.scales, x, weight, bias, y];
+            let (kernel, grid) = match few {
+                true => self.kernels.few(piece.format, stack.groups(), norm.is_some(), piece.rows, tokens)?,
+                false => self.kernels.many(piece.format, piece.rows, tokens)?,
+            };
+            r.dispatch(kernel, &params, &buffers, grid)?;
+        }
+        if updated {
+            lowrank::add(r, &self.kernels, applied, stack, x, &a.low, y)?;
+        }
+        Ok(())
+    }
+
+    /// `y = W norm(h)` for the rows that get logits. Always by the kernels for few tokens, so that a row's logits do
+    /// not depend on how many others are wanted.
+    pub fn head(
+        &self,
+        r: &mut Recorder<'_>,
+        x: &wgpu::Buffer,
+        a: &Activations,
+        y: &wgpu::Buffer,
+        rows: usize,
+    ) -> Result<()> {
+        let source = Source { x, norm: Some(&self.final_norm), tokens: rows, applied: &[] };
+        self.product(r, &self.head, source, a, y, (STORE, true))
+    }
+
+    /// `h += post(W x)`.
+    fn residual(
+        &self,
+        r: &mut Recorder<'_>,
+        a: &Activations,
+        stack: &Stack,
+        x: &wgpu::Buffer,
+        post: Option<&Norm>,
+        inputs: &Inputs,
+    ) -> Result<()> {
+        let tokens = inputs.tokens;
+        let source = Source { x, norm: None, tokens, applied: &inputs.applied };
+        let few = tokens <= FEW;
+        match post {
+            None => self.product(r, stack, source, a, &a.h, (ADD, few)),
+            Some(norm) => {
+                self.product(r, stack, source, a, &a.out, (STORE, few))?;
+                self.norm(r, norm, &a.out, &a.h, tokens, true)
+            }
         }
     }
 
-    /// `h += post(out)`.
-    fn add(&self, pass: &mut Pass, a: &Activations, post: Option<&Norm>, tokens: usize) {
-        let [out, normed] = &a.out;
-        let x = match post {
-            Some(norm) => {
-                self.norm(pass, norm, out, normed, tokens);
-                normed
+    fn mixer(
+        &self,
+        r: &mut Recorder<'_>,
+        a: &Activations,
+        inputs: &Inputs,
+        layer: &Layer,
+        (windows, pages): (&wgpu::Buffer, &wgpu::Buffer),
+    ) -> Result<()> {
+        let (tokens, post) = (inputs.tokens, layer.mixer_post_norm.as_ref());
+        let source = Source { x: &a.h, norm: Some(&layer.mixer_norm), tokens, applied: &inputs.applied };
+        let how = (STORE, tokens <= FEW);
+        match &layer.mixer {
+            Mixer::Attention(attention) => {
+                self.product(r, &attention.qkv, source, a, &a.mixer_in, how)?;
+                if inputs.single {
+                    self.attend_step(r, a, inputs, attention, pages)?;
+                } else {
+                    self.attend(r, a, inputs, attention, pages)?;
+                }
+                self.residual(r, a, &attention.o, &a.mixed, post, inputs)
             }
-            None => out,
-        };
-        let count = tokens * self.plan.hidden;
-        pass.dispatch(
-            &self.kernels.add,
-            &shaders::AddParams { count: count as u32 },
-            &[x, &a.h],
-            elementwise(count),
-        );
+            Mixer::ShortConv(conv) => {
+                self.product(r, &conv.in_proj, source, a, &a.mixer_in, how)?;
+                self.short_conv(r, a, inputs, conv, windows, pages)?;
+                self.residual(r, a, &conv.out_proj, &a.mixed, post, inputs)
+            }
+        }
     }
 
-    fn attention(
+    /// One new token of every sequence.
+    fn attend_step(
         &self,
-        pass: &mut Pass,
+        r: &mut Recorder<'_>,
         a: &Activations,
         inputs: &Inputs,
         attention: &Attention,
         pages: &wgpu::Buffer,
     ) -> Result<()> {
-        let tokens = inputs.tokens;
-        let (heads, kv_heads, head_dim) = (attention.n_heads, attention.n_kv_heads, attention.head_dim);
-        self.linear(pass, &attention.q, &a.normed, &a.q[0], tokens);
-        self.linear(pass, &attention.k, &a.normed, &a.k[0], tokens);
-        self.linear(pass, &attention.v, &a.normed, &a.v, tokens);
-        let q = self.head_norm(pass, attention.q_norm.as_ref(), &a.q, tokens * heads);
-        let k = self.head_norm(pass, attention.k_norm.as_ref(), &a.k, tokens * kv_heads);
-        self.rope(pass, &attention.rope, inputs, q, heads, head_dim);
-        self.rope(pass, &attention.rope, inputs, k, kv_heads, head_dim);
-
-        let params = shaders::KvAppendParams {
-            tokens: tokens as u32,
-            kv_heads: kv_heads as u32,
-            head_dim: head_dim as u32,
-        };
-        let buffers = [&inputs.meta, &inputs.table, k, &a.v, pages];
-        pass.dispatch(&self.kernels.kv_append, &params, &buffers, elementwise(tokens * kv_heads * head_dim));
-
-        let params = shaders::AttentionParams {
-            tokens: tokens as u32,
-            heads: heads as u32,
-            kv_heads: kv_heads as u32,
-            window: attention.window.unwrap_or(0) as u32,
-            scale: attention.scale,
-        };
-        let buffers = [&inputs.meta, &inputs.table, q, pages, &a.mixed];
-        let kernel = self.kernels.attention(head_dim)?;
-        pass.dispatch(kernel, &params, &buffers, [heads as u32, tokens as u32, 1]);
-        self.linear(pass, &attention.o, &a.mixed, &a.out[0], tokens);
+        let (heads, tokens) = (attention.params.heads as usize, inputs.tokens);
+        let seen = attention.window.map_or(inputs.longest, |w| inputs.longest.min(w + PAGE_TOKENS));
+        let blocks = heads / attention.group;
+        let parts = parts(blocks, tokens, seen.div_ceil(PAGE_TOKENS));
+        let out = if parts == 1 { &a.mixed } else { &a.parts };
+        let (q_norm, k_norm) = self.head_norms(attention);
+        let buffers = [&inputs.facts, &a.mixer_in, q_norm, k_norm, pages, out];
+        let kernel = self.kernels.attention_step(attention.head_dim, attention.group)?;
+        r.dispatch(kernel, &attention.params, &buffers, [blocks as u32, parts as u32, tokens as u32])?;
+        if parts > 1 {
+            let params = shaders::MergeParams { heads: (tokens * heads) as u32, parts: parts as u32 };
+            let kernel = self.kernels.merge(attention.head_dim)?;
+            r.dispatch(kernel, &params, &[&a.parts, &a.mixed], [(tokens * heads) as u32, 1, 1])?;
+        }
         Ok(())
     }
 
-    /// The buffer that holds the heads afterwards.
-    fn head_norm<'b>(
-        &self,
-        pass: &mut Pass,
-        norm: Option<&Norm>,
-        buffers: &'b [wgpu::Buffer; 2],
-        rows: usize,
-    ) -> &'b wgpu::Buffer {
-        let [plain, normed] = buffers;
-        match norm {
-            Some(norm) => {
-                self.norm(pass, norm, plain, normed, rows);
-                normed
-            }
-            None => plain,
-        }
+    fn head_norms<'b>(&'b self, attention: &'b Attention) -> (&'b wgpu::Buffer, &'b wgpu::Buffer) {
+        let of = |norm: &'b Option<wgpu::Buffer>| norm.as_ref().unwrap_or(&self.nothing);
+        (of(&attention.q_norm), of(&attention.k_norm))
     }
 
-    fn rope(
+    /// Any tokens.
+    fn attend(
         &self,
-        pass: &mut Pass,
-        rope: &Rope,
+        r: &mut Recorder<'_>,
+        a: &Activations,
         inputs: &Inputs,
-        x: &wgpu::Buffer,
-        heads: usize,
-        head_dim: usize,
-    ) {
-        let pairs = rope.inv_freq.len();
-        let Some(set) = self.frequencies.iter().position(|f| *f == rope.inv_freq) else { return };
-        let params = shaders::RopeParams {
-            tokens: inputs.tokens as u32,
-            heads: heads as u32,
-            head_dim: head_dim as u32,
-            pairs: pairs as u32,
-        };
-        let kernel = self.kernels.rope(rope.style);
-        pass.dispatch(kernel, &params, &[&inputs.angles[set], x], elementwise(inputs.tokens * heads * pairs));
+        attention: &Attention,
+        pages: &wgpu::Buffer,
+    ) -> Result<()> {
+        let params = &attention.params;
+        let (q_norm, k_norm) = self.head_norms(attention);
+        let buffers = [&inputs.facts, q_norm, k_norm, &a.mixer_in, pages];
+        let kernel = self.kernels.rope_append(attention.head_dim)?;
+        let grid = [params.heads + 2 * params.kv_heads, inputs.tokens as u32, 1];
+        r.dispatch(kernel, params, &buffers, grid)?;
+        let kernel = self.kernels.attention(attention.head_dim)?;
+        let buffers = [&inputs.facts, &a.mixer_in, pages, &a.mixed];
+        r.dispatch(kernel, params, &buffers, [params.heads, inputs.tiles as u32, 1])
     }
 
     fn short_conv(
         &self,
-        pass: &mut Pass,
+        r: &mut Recorder<'_>,
         a: &Activations,
         inputs: &Inputs,
         conv: &ShortConv,
         windows: &wgpu::Buffer,
         pages: &wgpu::Buffer,
-    ) {
-        let [projected, _] = &a.q;
-        self.linear(pass, &conv.in_proj, &a.normed, projected, inputs.tokens);
+    ) -> Result<()> {
         let params = shaders::ShortConvParams {
             tokens: inputs.tokens as u32,
             channels: conv.channels as u32,
             taps: conv.taps as u32,
         };
-        let kernel = self.weight(conv.kernel).vector();
-        let buffers =
-            [&inputs.meta, &inputs.slots, &inputs.table, projected, kernel, windows, pages, &a.mixed];
-        pass.dispatch(
-            &self.kernels.short_conv,
-            &params,
-            &buffers,
-            elementwise(inputs.tokens * conv.channels),
-        );
-        self.linear(pass, &conv.out_proj, &a.mixed, &a.out[0], inputs.tokens);
+        let buffers = [&inputs.facts, &a.mixer_in, &conv.kernel, windows, pages, &a.mixed];
+        let grid = elementwise(inputs.tokens * conv.channels, 256);
+        r.dispatch(self.kernels.short_conv()?, &params, &buffers, grid)
     }
 
-    fn feed_forward(&self, pass: &mut Pass, a: &Activations, ffn: &FeedForward, tokens: usize) {
-        self.linear(pass, &ffn.gate, &a.normed, &a.gate, tokens);
-        self.linear(pass, &ffn.up, &a.normed, &a.up, tokens);
-        let count = tokens * self.weight(ffn.gate.weight).rows;
-        let params = shaders::GateParams { count: count as u32 };
-        pass.dispatch(self.kernels.gate(ffn.activation), &params, &[&a.up, &a.gate], elementwise(count));
-        self.linear(pass, &ffn.down, &a.gate, &a.out[0], tokens);
+    fn feed_forward(
+        &self,
+        r: &mut Recorder<'_>,
+        a: &Activations,
+        layer: &Layer,
+        inputs: &Inputs,
+    ) -> Result<()> {
+        let (tokens, stack) = (inputs.tokens, &layer.gate_up);
+        let source = Source { x: &a.h, norm: Some(&layer.ffn_norm), tokens, applied: &inputs.applied };
+        let few = tokens <= FEW;
+        if stack.paired && !lowrank::touches(&inputs.applied, stack) {
+            let mode = match layer.activation {
+                Activation::Silu => SILU,
+                Activation::GeluTanh => GELU,
+            };
+            self.product(r, stack, source, a, &a.gated, (mode, few))?;
+        } else {
+            self.product(r, stack, source, a, &a.both, (STORE, few))?;
+            let width = stack.rows / 2;
+            let params = shaders::GateParams { tokens: tokens as u32, width: width as u32 };
+            let kernel = self.kernels.gate(layer.activation, stack.paired)?;
+            r.dispatch(kernel, &params, &[&a.both, &a.gated], elementwise(tokens * width, 256))?;
+        }
+        self.residual(r, a, &layer.down, &a.gated, layer.ffn_post_norm.as_ref(), inputs)
+    }
+
+    /// Whether updates fit the matrices that they are for.
+    pub fn check_updates(&self, updates: &Updates) -> Result<()> {
+        for (id, update) in updates.0.iter().flat_map(|(set, _)| set.iter()) {
+            let mut stacks = self.layers.iter().flat_map(Layer::stacks);
+            let fits = stacks.any(|stack| stack.has(*id, update.rows(), update.cols()));
+            if !fits {
+                let reason =
+                    format!("tensor {} of the layers is not {} x {}", id.0, update.rows(), update.cols());
+                return Err(Error::invalid("low-rank update", reason));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,12 @@
 //! Every kernel against its CPU twin on random shapes.
 
 use super::device::Gpu;
-use super::pass::{elementwise, flat, matmul_groups, Pass};
+use super::kernels::{GEMM as GEMM_TILE, MATVEC4 as MATVEC4_TILE, MATVEC_ROWS};
+use super::pack::{Format, Planes};
+use super::pass::{elementwise, flat, Pass, Prepared, Recorder};
 use super::readback::Readback;
 use super::GpuOptions;
+use crate::quant::{dequantize_row, quantize_row, DType};
 use lean_shaders::{twin, Binding, Kernel, *};
 use std::io::Write;
 
@@ -67,8 +70,10 @@ fn run<P: bytemuck::Pod>(
         buffer
     };
     let buffers: Vec<_> = buffers.iter().map(upload).collect();
-    let mut pass = Pass::new();
-    pass.dispatch(&pipeline, params, &buffers.iter().collect::<Vec<_>>(), groups);
+    let (mut pass, mut prepared) = (Pass::new(), Prepared::default());
+    Recorder { gpu, prepared: &mut prepared, pass: &mut pass }
+        .dispatch(&pipeline, params, &buffers.iter().collect::<Vec<_>>(), groups)
+        .unwrap();
     let mut reads = Vec::new();
     for (buffer, _) in buffers.iter().zip(&kernel.bindings[1..]).filter(|(_, b)| **b == Binding::ReadWrite) {
         let read = Readback::new(gpu, "test", buffer.size()).unwrap();
@@ -92,10 +97,27 @@ fn close(what: &str, got: &[f32], want: &[f32], tolerance: f32) {
     assert!(got.len() >= want.len(), "{what}");
 }
 
+/// Quantised rows: the file's bytes as planes, and what they mean.
+struct Matrix {
+    format: Format,
+    planes: Planes,
+    values: Vec<f32>,
+}
+
+fn matrix(r: &mut Random, dtype: DType, rows: usize, cols: usize) -> Matrix {
+    let mut bytes = vec![0; dtype.bytes_of(rows * cols).unwrap()];
+    quantize_row(dtype, &r.values(rows * cols), &mut bytes).unwrap();
+    let mut values = vec![0.0; rows * cols];
+    dequantize_row(dtype, &bytes, &mut values).unwrap();
+    let mut planes = Planes::default();
+    planes.push(dtype, &bytes);
+    planes.scales.resize(planes.scales.len().max(4).next_multiple_of(4), 0);
+    Matrix { format: Format::of(dtype), planes, values }
+}
+
 /// A batch over paged states: every sequence continues from some length, its pages anywhere in the pool.
 struct Paged {
-    tokens: Vec<Token>,
-    table: Vec<u32>,
+    facts: Facts,
     pool: usize,
     /// First token, count and length before, by sequence.
     spans: Vec<(usize, usize, usize)>,
@@ -103,164 +125,48 @@ struct Paged {
 
 const PAGE: usize = crate::backend::PAGE_TOKENS;
 
-fn paged(r: &mut Random, longest: usize) -> Paged {
-    let mut p = Paged { tokens: Vec::new(), table: Vec::new(), pool: 0, spans: Vec::new() };
+fn paged(r: &mut Random, longest: usize, most: usize, tile: usize) -> Paged {
+    let mut p = Paged { facts: Facts::default(), pool: 0, spans: Vec::new() };
+    let facts = &mut p.facts;
     for slot in 0..r.size(1, 3) {
-        let (before, count) = (r.size(0, longest), r.size(1, 40));
-        let table = p.table.len() as u32;
-        p.spans.push((p.tokens.len(), count, before));
-        p.tokens.extend((0..count as u32).map(|index| Token {
+        let (before, count) = (r.size(0, longest), r.size(1, most));
+        let (first, table) = (facts.tokens.len(), facts.table.len() as u32);
+        p.spans.push((first, count, before));
+        facts.tokens.extend((0..count as u32).map(|index| Token {
             position: before as u32 + index,
             table,
             slot: slot as u32,
             index,
         }));
-        p.table.extend(vec![0; (before + count).div_ceil(PAGE)]);
+        facts.table.extend(vec![0; (before + count).div_ceil(PAGE)]);
+        let tile_at = |at: usize| Tile { first: (first + at) as u32, count: tile.min(count - at) as u32 };
+        facts.tiles.extend((0..count).step_by(tile).map(tile_at));
     }
-    p.pool = p.table.len() + r.size(0, 3);
+    p.pool = facts.table.len() + r.size(0, 3);
     let order = r.order(p.pool);
-    p.table.iter_mut().zip(order).for_each(|(entry, page)| *entry = page);
+    facts.table.iter_mut().zip(order).for_each(|(entry, page)| *entry = page);
     p
 }
 
-#[test]
-fn embed() {
-    let Some(gpu) = open() else { return };
-    let mut r = Random(1);
-    for _ in 0..8 {
-        let (hidden, vocab, tokens) = (r.size(1, 70), r.size(100, 400), r.size(1, 300));
-        // The second of several pieces, and ids beyond the vocabulary.
-        let (row_begin, row_end) = (64, vocab);
-        let mut weights = Vec::new();
-        twin::tiled(row_end - row_begin, hidden, &r.values((row_end - row_begin) * hidden), &mut weights);
-        let ids: Vec<u32> = (0..tokens).map(|_| r.next() % (vocab as u32 + 20)).collect();
-        let mut h = r.values(tokens * hidden);
-        let params = EmbedParams {
-            tokens: tokens as u32,
-            hidden: hidden as u32,
-            vocab: vocab as u32,
-            row_begin: row_begin as u32,
-            row_end: row_end as u32,
-            scale: 1.5,
-        };
-        let buffers = [bytes(&ids), bytes(&weights), bytes(&h)];
-        let got = run(&gpu, &EMBED, &[], &params, &buffers, elementwise(tokens * hidden));
-        twin::embed(&params, &ids, &weights, &mut h);
-        assert_eq!(got[0], h);
+impl Paged {
+    /// Angles of some pairs.
+    fn turn(&mut self, r: &mut Random, pairs: usize) {
+        let random = r.values(self.facts.tokens.len() * pairs);
+        let angles = random.iter().map(|a| [(9.0 * a).cos(), (9.0 * a).sin()]).collect();
+        // The second set: the first one is of no use here.
+        self.facts.angles = vec![vec![[0.0, 0.0]], angles];
     }
-}
 
-#[test]
-fn matmul() {
-    let Some(gpu) = open() else { return };
-    let mut r = Random(2);
-    for round in 0..12 {
-        let (rows, cols, has_bias) = (r.size(1, 200), r.size(1, 300), round % 2);
-        let tile = if round % 3 == 0 { 1 } else { 4 };
-        let tokens = r.size(1, 9);
-        let row_begin = 64 * r.size(0, 2);
-        let stride = row_begin + rows + r.size(0, 5);
-        let mut weights = Vec::new();
-        twin::tiled(rows, cols, &r.values(rows * cols), &mut weights);
-        let (x, bias, mut y) = (r.values(tokens * cols), r.values(stride), r.values(tokens * stride));
-        let params = MatmulParams {
-            rows: rows as u32,
-            cols: cols as u32,
-            tokens: tokens as u32,
-            row_begin: row_begin as u32,
-            stride: stride as u32,
-            has_bias,
-        };
-        let buffers = [bytes(&weights), bytes(&x), bytes(&bias), bytes(&y)];
-        let constants = [("TILE", ["1", "4"][usize::from(tile == 4)])];
-        let got = run(&gpu, &MATMUL, &constants, &params, &buffers, matmul_groups(rows, tokens, tile));
-        twin::matmul(&params, &weights, &x, &bias, &mut y);
-        close("matmul", &got[0], &y, 2e-5);
-    }
-}
-
-#[test]
-fn rms_norm() {
-    let Some(gpu) = open() else { return };
-    let mut r = Random(3);
-    for _ in 0..8 {
-        let (rows, cols) = (r.size(1, 100), r.size(1, 600));
-        let (x, weight, mut y) = (r.values(rows * cols), r.values(cols), vec![0.0; rows * cols]);
-        let params = RmsNormParams { rows: rows as u32, cols: cols as u32, eps: 1e-5 };
-        let got = run(&gpu, &RMS_NORM, &[], &params, &[bytes(&x), bytes(&weight), bytes(&y)], flat(rows));
-        twin::rms_norm(&params, &x, &weight, &mut y);
-        close("rms_norm", &got[0], &y, 2e-6);
-    }
-}
-
-#[test]
-fn rope() {
-    let Some(gpu) = open() else { return };
-    let mut r = Random(4);
-    for round in 0..8 {
-        let (tokens, heads, pairs) = (r.size(1, 20), r.size(1, 8), r.size(1, 64));
-        let head_dim = 2 * pairs + 2 * r.size(0, 3);
-        let angles: Vec<[f32; 2]> =
-            r.values(tokens * pairs).iter().map(|a| [(9.0 * a).cos(), (9.0 * a).sin()]).collect();
-        let mut x = r.values(tokens * heads * head_dim);
-        let params = RopeParams {
-            tokens: tokens as u32,
-            heads: heads as u32,
-            head_dim: head_dim as u32,
-            pairs: pairs as u32,
-        };
-        let halves = round % 2 == 1;
-        let constants = [("HALVES", if halves { "true" } else { "false" })];
-        let groups = elementwise(tokens * heads * pairs);
-        let got = run(&gpu, &ROPE, &constants, &params, &[bytes(&angles), bytes(&x)], groups);
-        twin::rope(halves, &params, &angles, &mut x);
-        close("rope", &got[0], &x, 1e-6);
-    }
-}
-
-#[test]
-fn kv_append() {
-    let Some(gpu) = open() else { return };
-    let mut r = Random(5);
-    for _ in 0..6 {
-        let p = paged(&mut r, 80);
-        let (kv_heads, head_dim) = (r.size(1, 3), r.size(1, 70));
-        let width = kv_heads * head_dim;
-        let (k, v) = (r.values(p.tokens.len() * width), r.values(p.tokens.len() * width));
-        let mut pages = r.values(p.pool * 2 * width * PAGE);
-        let params = KvAppendParams {
-            tokens: p.tokens.len() as u32,
-            kv_heads: kv_heads as u32,
-            head_dim: head_dim as u32,
-        };
-        let buffers = [bytes(&p.tokens), bytes(&p.table), bytes(&k), bytes(&v), bytes(&pages)];
-        let groups = elementwise(p.tokens.len() * width);
-        let got = run(&gpu, &KV_APPEND, &[("PAGE_TOKENS", "32")], &params, &buffers, groups);
-        twin::kv_append(PAGE, &params, &p.tokens, &p.table, &k, &v, &mut pages);
-        assert_eq!(got[0], pages);
-    }
-}
-
-#[test]
-fn attention() {
-    let Some(gpu) = open() else { return };
-    let mut r = Random(6);
-    for (round, head_dim) in [32, 64, 80, 96, 128, 256, 64, 64].into_iter().enumerate() {
-        let p = paged(&mut r, 150);
-        let kv_heads = r.size(1, 2);
-        let heads = kv_heads * r.size(1, 3);
-        let window = [0, 1, 37, 0][round % 4];
-        let n = p.tokens.len();
-        let q = r.values(n * heads * head_dim);
-        let mut pages = r.values(p.pool * 2 * kv_heads * PAGE * head_dim);
-        // Rows that no token has written yet must not matter, whatever they hold.
-        let written: std::collections::HashSet<usize> = p
+    /// Makes the rows that no token has written yet unreadable: whatever they hold must not matter. `new` says whether
+    /// those of the batch count as written.
+    fn poison(&self, pages: &mut [f32], kv_heads: usize, head_dim: usize, new: bool) {
+        let written: std::collections::HashSet<usize> = self
             .spans
             .iter()
             .flat_map(|(first, count, before)| {
-                let table = p.tokens[*first].table as usize;
-                let at = |t: usize| p.table[table + t / PAGE] as usize * PAGE + t % PAGE;
-                (0..before + count).map(at).collect::<Vec<_>>()
+                let table = self.facts.tokens[*first].table as usize;
+                let at = |t: usize| self.facts.table[table + t / PAGE] as usize * PAGE + t % PAGE;
+                (0..before + if new { *count } else { 0 }).map(at).collect::<Vec<_>>()
             })
             .collect();
         for (row, values) in pages.chunks_mut(head_dim).enumerate() {
@@ -269,20 +175,268 @@ fn attention() {
                 values.fill(f32::NAN);
             }
         }
-        let mut y = vec![0.0; q.len()];
-        let params = AttentionParams {
-            tokens: n as u32,
-            heads: heads as u32,
-            kv_heads: kv_heads as u32,
-            window,
-            scale: 2.0,
+    }
+}
+
+#[test]
+fn embed() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(1);
+    for dtype in DType::ALL {
+        let (groups, vocab, tokens) = (8 * r.size(1, 2), r.size(100, 200), r.size(1, 60));
+        // The second of several pieces, and ids beyond the vocabulary.
+        let (row_begin, row_end) = (64, vocab);
+        let m = matrix(&mut r, dtype, row_end - row_begin, 32 * groups);
+        let mut facts = Facts::default();
+        facts.ids = (0..tokens).map(|_| r.next() % (vocab as u32 + 20)).collect();
+        facts.ids[0] = CHOSEN | 3;
+        let chosen = [0, 1, 2, vocab as u32 - 1];
+        let mut h = r.values(tokens * 32 * groups);
+        let params = EmbedParams {
+            tokens: tokens as u32,
+            groups: groups as u32,
+            vocab: vocab as u32,
+            row_begin: row_begin as u32,
+            row_end: row_end as u32,
+            scale: 1.5,
         };
-        let buffers = [bytes(&p.tokens), bytes(&p.table), bytes(&q), bytes(&pages), bytes(&y)];
+        let words = facts.words();
+        let buffers = [bytes(&words), bytes(&chosen), &m.planes.weights[..], &m.planes.scales[..], bytes(&h)];
+        let number = m.format.number.to_string();
+        let constants = [("PAGE_TOKENS", "32"), ("FORMAT", number.as_str())];
+        let got = run(&gpu, &EMBED, &constants, &params, &buffers, elementwise(tokens * groups, 64));
+        twin::embed(&params, &facts.ids, &chosen, &m.values, &mut h);
+        close(&format!("embed {dtype}"), &got[0], &h, 1e-6);
+    }
+}
+
+/// A product of random shape with every storage type: as `class` (lanes, norm, tokens at most) runs it.
+fn product(gpu: &Gpu, r: &mut Random, dtype: DType, class: &str, round: usize) {
+    let (groups, mode) = (8 * r.size(1, 5), round as u32 % 4);
+    let rows = if mode >= 2 { 2 * r.size(1, 80) } else { r.size(1, 160) };
+    let norm = class != "gemm" && round % 2 == 1;
+    let tokens = match class {
+        "matvec" => 1,
+        "matvec4" => r.size(2, 9),
+        _ => r.size(9, 130),
+    };
+    let row_begin = 64 * r.size(0, 2);
+    let stride = (row_begin + rows) / if mode >= 2 { 2 } else { 1 } + r.size(0, 5);
+    let m = matrix(r, dtype, rows, 32 * groups);
+    let x = r.values(tokens * 32 * groups);
+    let weight = r.values(32 * groups);
+    let (bias, mut y) = (r.values(row_begin + rows), r.values(tokens * stride));
+    let before = y.clone();
+    let params = ProductParams {
+        rows: rows as u32,
+        groups: groups as u32,
+        tokens: tokens as u32,
+        row_begin: row_begin as u32,
+        stride: stride as u32,
+        mode,
+        has_bias: round as u32 / 4 % 2,
+        eps: 1e-5,
+    };
+    let buffers = [
+        &m.planes.weights[..],
+        &m.planes.scales[..],
+        bytes(&x),
+        bytes(&weight),
+        bytes(&bias),
+        bytes(&before),
+    ];
+    let number = m.format.number.to_string();
+    let normed = if norm { "true" } else { "false" };
+    let mut constants = vec![("FORMAT", number.as_str())];
+    let mut grid = flat(rows.div_ceil(MATVEC_ROWS));
+    let mut kernels = vec![&MATVEC, &MATVEC_SUBGROUP];
+    match class {
+        "matvec" => {}
+        "matvec4" => {
+            kernels = vec![&MATVEC4, &MATVEC4_SUBGROUP];
+            grid = flat(rows.div_ceil(MATVEC4_TILE.0));
+            grid[2] = tokens.div_ceil(MATVEC4_TILE.1) as u32;
+        }
+        _ => {
+            kernels = vec![&GEMM];
+            grid = [rows.div_ceil(GEMM_TILE.0) as u32, tokens.div_ceil(GEMM_TILE.1) as u32, 1];
+        }
+    }
+    if class != "gemm" {
+        constants.extend([("LANES", ["32", "64", "128"][round % 3]), ("NORM", normed)]);
+    }
+    twin::matvec4(&params, &m.values, &x, norm.then_some(&weight[..]), &bias, &mut y);
+    for kernel in kernels.into_iter().filter(|k| !k.subgroups || gpu.subgroups) {
+        let got = run(gpu, kernel, &constants, &params, &buffers, grid);
+        let what = format!("{} {dtype} mode {mode} norm {norm} {tokens} x {rows} x {groups}", kernel.name);
+        // Sums of up to 1,280 products.
+        close(&what, &got[0], &y, 1e-4);
+    }
+}
+
+#[test]
+fn matvec() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(2);
+    for (round, dtype) in DType::ALL.into_iter().cycle().take(22).enumerate() {
+        product(&gpu, &mut r, dtype, "matvec", round);
+    }
+}
+
+#[test]
+fn matvec4() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(12);
+    for (round, dtype) in DType::ALL.into_iter().cycle().take(22).enumerate() {
+        product(&gpu, &mut r, dtype, "matvec4", round);
+    }
+}
+
+#[test]
+fn gemm() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(13);
+    for (round, dtype) in DType::ALL.into_iter().cycle().take(22).enumerate() {
+        product(&gpu, &mut r, dtype, "gemm", round);
+    }
+}
+
+#[test]
+fn rms_norm() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(3);
+    for round in 0..8 {
+        let (rows, cols, add) = (r.size(1, 100), r.size(1, 600), round % 2 == 1);
+        let (x, weight, mut y) = (r.values(rows * cols), r.values(cols), r.values(rows * cols));
+        let params = RmsNormParams { rows: rows as u32, cols: cols as u32, eps: 1e-5 };
+        let constants = [("ADD", if add { "true" } else { "false" })];
+        let buffers = [bytes(&x), bytes(&weight), bytes(&y)];
+        let got = run(&gpu, &RMS_NORM, &constants, &params, &buffers, flat(rows));
+        twin::rms_norm(add, &params, &x, &weight, &mut y);
+        close("rms_norm", &got[0], &y, 2e-6);
+    }
+}
+
+/// Parameters of attention for a head size, one of several kinds.
+fn attention_params(
+    r: &mut Random,
+    head_dim: usize,
+    kv_heads: usize,
+    group: usize,
+    round: usize,
+) -> AttentionParams {
+    AttentionParams {
+        heads: (kv_heads * group) as u32,
+        kv_heads: kv_heads as u32,
+        window: [0, 1, 37, 0][round % 4],
+        scale: 2.0,
+        pairs: (head_dim / 2 - 2 * r.size(0, 3)) as u32,
+        halves: round as u32 % 2,
+        angles: 1,
+        q_norm: round as u32 / 2 % 2,
+        k_norm: round as u32 / 3 % 2,
+        q_eps: 1e-5,
+        k_eps: 1e-6,
+    }
+}
+
+const HEAD_SIZES: [usize; 8] = [32, 64, 80, 96, 128, 256, 64, 64];
+
+#[test]
+fn rope_append() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(4);
+    for (round, head_dim) in HEAD_SIZES.into_iter().enumerate() {
+        let mut p = paged(&mut r, 80, 30, 8);
+        let (kv_heads, group) = (r.size(1, 3), r.size(1, 3));
+        let params = attention_params(&mut r, head_dim, kv_heads, group, round);
+        p.turn(&mut r, params.pairs as usize);
+        let heads = params.heads as usize + 2 * kv_heads;
+        let (q_norm, k_norm) = (r.values(head_dim), r.values(head_dim));
+        let mut qkv = r.values(p.facts.tokens.len() * heads * head_dim);
+        let mut pages = r.values(p.pool * 2 * kv_heads * PAGE * head_dim);
+        let words = p.facts.words();
+        let buffers = [bytes(&words), bytes(&q_norm), bytes(&k_norm), bytes(&qkv), bytes(&pages)];
         let size = head_dim.to_string();
         let constants = [("PAGE_TOKENS", "32"), ("HEAD_DIM", size.as_str())];
-        let got = run(&gpu, &ATTENTION, &constants, &params, &buffers, [heads as u32, n as u32, 1]);
-        twin::attention(PAGE, head_dim, &params, &p.tokens, &p.table, &q, &pages, &mut y);
-        close(&format!("attention {head_dim}, window {window}"), &got[0], &y, 5e-5);
+        let grid = [heads as u32, p.facts.tokens.len() as u32, 1];
+        let got = run(&gpu, &ROPE_APPEND, &constants, &params, &buffers, grid);
+        twin::rope_append(PAGE, head_dim, &params, &p.facts, &q_norm, &k_norm, &mut qkv, &mut pages);
+        close("queries", &got[0], &qkv, 5e-6);
+        close("pages", &got[1], &pages, 5e-6);
+    }
+}
+
+#[test]
+fn attention() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(6);
+    for (round, head_dim) in HEAD_SIZES.into_iter().enumerate() {
+        let p = paged(&mut r, 150, 40, if head_dim > 128 { 4 } else { 8 });
+        let (kv_heads, group) = (r.size(1, 2), r.size(1, 3));
+        let params = attention_params(&mut r, head_dim, kv_heads, group, round);
+        let (n, heads) = (p.facts.tokens.len(), params.heads as usize);
+        let qkv = r.values(n * (heads + 2 * kv_heads) * head_dim);
+        let mut pages = r.values(p.pool * 2 * kv_heads * PAGE * head_dim);
+        p.poison(&mut pages, kv_heads, head_dim, true);
+        let mut y = vec![0.0; n * heads * head_dim];
+        let words = p.facts.words();
+        let buffers = [bytes(&words), bytes(&qkv), bytes(&pages), bytes(&y)];
+        let size = head_dim.to_string();
+        let constants = [("PAGE_TOKENS", "32"), ("HEAD_DIM", size.as_str())];
+        let grid = [heads as u32, p.facts.tiles.len() as u32, 1];
+        let got = run(&gpu, &ATTENTION, &constants, &params, &buffers, grid);
+        twin::attention(PAGE, head_dim, &params, &p.facts, &qkv, &pages, &mut y);
+        close(&format!("attention {head_dim}, window {}", params.window), &got[0], &y, 5e-5);
+    }
+}
+
+/// One and several parts, the latter put together by attention_merge.
+#[test]
+fn attention_step() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(16);
+    for (round, (head_dim, group)) in
+        HEAD_SIZES.into_iter().zip([1, 2, 3, 4, 8, 4, 5, 7]).cycle().take(16).enumerate()
+    {
+        let mut p = paged(&mut r, 250, 1, 8);
+        let (kv_heads, blocks, parts) = (r.size(1, 2), r.size(1, 2), [1, 4][round % 2]);
+        let params = attention_params(&mut r, head_dim, kv_heads, group * blocks, round);
+        p.turn(&mut r, params.pairs as usize);
+        let (n, heads) = (p.facts.tokens.len(), params.heads as usize);
+        let (q_norm, k_norm) = (r.values(head_dim), r.values(head_dim));
+        let qkv = r.values(n * (heads + 2 * kv_heads) * head_dim);
+        let mut pages = r.values(p.pool * 2 * kv_heads * PAGE * head_dim);
+        p.poison(&mut pages, kv_heads, head_dim, false);
+        let mut y = vec![0.0; n * heads * parts * (head_dim + 4)];
+        let words = p.facts.words();
+        let buffers = [bytes(&words), bytes(&qkv), bytes(&q_norm), bytes(&k_norm), bytes(&pages), bytes(&y)];
+        let (size, together) = (head_dim.to_string(), group.to_string());
+        let constants = [("PAGE_TOKENS", "32"), ("HEAD_DIM", size.as_str()), ("GROUP", together.as_str())];
+        let grid = [(kv_heads * blocks) as u32, parts as u32, n as u32];
+        let mut got = run(&gpu, &ATTENTION_STEP, &constants, &params, &buffers, grid);
+        y.truncate(n * heads * head_dim);
+        twin::attention_step(PAGE, head_dim, &params, &p.facts, &qkv, &q_norm, &k_norm, &mut pages, &mut y);
+        let merge = MergeParams { heads: (n * heads) as u32, parts: parts as u32 };
+        if parts > 1 {
+            let mut together = vec![0.0; y.len()];
+            let buffers = [bytes(&got[1]), bytes(&together)];
+            let grid = [merge.heads, 1, 1];
+            let merged = run(&gpu, &ATTENTION_MERGE, &[("HEAD_DIM", size.as_str())], &merge, &buffers, grid);
+            twin::attention_merge(head_dim, &merge, &got[1], &mut together);
+            close("attention_merge", &merged[0], &together, 2e-6);
+            got[1] = merged[0].clone();
+        }
+        got[1].truncate(y.len());
+        close(
+            &format!("attention_step {head_dim} {parts} parts, window {}", params.window),
+            &got[1],
+            &y,
+            5e-5,
+        );
+        let same =
+            |(a, b): (&f32, &f32)| (a - b).abs() <= 5e-6 * (1.0 + b.abs()) || (a.is_nan() && b.is_nan());
+        assert!(got[0].iter().zip(&pages).all(same), "pages of {head_dim}");
     }
 }
 
@@ -291,11 +445,11 @@ fn short_conv() {
     let Some(gpu) = open() else { return };
     let mut r = Random(7);
     for _ in 0..6 {
-        let p = paged(&mut r, 70);
+        let mut p = paged(&mut r, 70, 40, 8);
         let (channels, taps) = (r.size(1, 90), r.size(2, 5));
-        let n = p.tokens.len();
+        let n = p.facts.tokens.len();
         let entries = r.order(2 * p.spans.len());
-        let slots: Vec<ConvSlot> = p
+        p.facts.slots = p
             .spans
             .iter()
             .zip(entries.chunks(2))
@@ -311,30 +465,12 @@ fn short_conv() {
         let (mut windows, mut pages) = (r.values(entries.len() * row), r.values(p.pool * row));
         let mut y = vec![0.0; n * channels];
         let params = ShortConvParams { tokens: n as u32, channels: channels as u32, taps: taps as u32 };
-        let buffers = [
-            bytes(&p.tokens),
-            bytes(&slots),
-            bytes(&p.table),
-            bytes(&projected),
-            bytes(&kernel),
-            bytes(&windows),
-            bytes(&pages),
-            bytes(&y),
-        ];
-        let groups = elementwise(n * channels);
+        let words = p.facts.words();
+        let buffers =
+            [bytes(&words), bytes(&projected), bytes(&kernel), bytes(&windows), bytes(&pages), bytes(&y)];
+        let groups = elementwise(n * channels, 256);
         let got = run(&gpu, &SHORT_CONV, &[("PAGE_TOKENS", "32")], &params, &buffers, groups);
-        twin::short_conv(
-            PAGE,
-            &params,
-            &p.tokens,
-            &slots,
-            &p.table,
-            &projected,
-            &kernel,
-            &mut windows,
-            &mut pages,
-            &mut y,
-        );
+        twin::short_conv(PAGE, &params, &p.facts, &projected, &kernel, &mut windows, &mut pages, &mut y);
         close("windows", &got[0], &windows, 0.0);
         close("pages", &got[1], &pages, 0.0);
         close("short_conv", &got[2], &y, 1e-6);
@@ -346,29 +482,73 @@ fn gate() {
     let Some(gpu) = open() else { return };
     let mut r = Random(8);
     for (round, scale) in [1.0, 10.0, 1000.0].into_iter().enumerate() {
-        for gelu in [false, true] {
-            let count = r.size(1, 70_000);
-            let up = r.values(count);
-            let mut gate: Vec<f32> = r.values(count).iter().map(|x| x * scale).collect();
-            let params = GateParams { count: count as u32 };
-            let constants = [("GELU", if gelu { "true" } else { "false" })];
-            let got = run(&gpu, &GATE, &constants, &params, &[bytes(&up), bytes(&gate)], elementwise(count));
-            twin::gate(gelu, &params, &up, &mut gate);
-            close(&format!("gate {round} {gelu}"), &got[0], &gate, 2e-6);
+        for (gelu, paired) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (tokens, width) = (r.size(1, 20), r.size(1, 2000));
+            let mut both = r.values(2 * tokens * width);
+            both.iter_mut().for_each(|x| *x *= scale);
+            let mut y = vec![0.0; tokens * width];
+            let params = GateParams { tokens: tokens as u32, width: width as u32 };
+            let text = |yes: bool| if yes { "true" } else { "false" };
+            let constants = [("GELU", text(gelu)), ("PAIRED", text(paired))];
+            let grid = elementwise(tokens * width, 256);
+            let got = run(&gpu, &GATE, &constants, &params, &[bytes(&both), bytes(&y)], grid);
+            twin::gate(gelu, paired, &params, &both, &mut y);
+            close(&format!("gate {round} {gelu}"), &got[0], &y, 2e-6);
         }
     }
 }
 
 #[test]
-fn add() {
+fn lowrank() {
+    let Some(gpu) = open() else { return };
+    let mut r = Random(19);
+    for each in [1, 2] {
+        let (width, rank, rows, tokens) = (r.size(1, 100), r.size(1, 20), r.size(1, 200), r.size(1, 9));
+        let (first, offset) = (r.size(0, 3), r.size(0, 3));
+        let stride = offset + each * rows;
+        let (a, x) = (r.values(rank * 4 * width), r.values((first + tokens) * 4 * width));
+        let mut low = vec![0.0; tokens * rank];
+        let params = LowrankInParams { first: first as u32, width: width as u32, rank: rank as u32 };
+        let grid = [rank as u32, tokens as u32, 1];
+        let got = run(&gpu, &LOWRANK_IN, &[], &params, &[bytes(&a), bytes(&x), bytes(&low)], grid);
+        twin::lowrank_in(&params, tokens, &a, &x, &mut low);
+        close("lowrank_in", &got[0], &low, 1e-5);
+        let (b, mut y) = (r.values(rank * rows), r.values((first + tokens) * stride));
+        let params = LowrankOutParams {
+            first: first as u32,
+            rows: rows as u32,
+            rank: rank as u32,
+            stride: stride as u32,
+            offset: offset as u32,
+            each: each as u32,
+            factor: 0.5,
+        };
+        let grid = [rows.div_ceil(64) as u32, tokens as u32, 1];
+        let got = run(&gpu, &LOWRANK_OUT, &[], &params, &[bytes(&b), bytes(&low), bytes(&y)], grid);
+        twin::lowrank_out(&params, tokens, &b, &low, &mut y);
+        close("lowrank_out", &got[0], &y, 1e-5);
+    }
+}
+
+#[test]
+fn penalize() {
     let Some(gpu) = open() else { return };
     let mut r = Random(9);
-    let count = r.size(1000, 70_000);
-    let (x, mut h) = (r.values(count), r.values(count));
-    let params = AddParams { count: count as u32 };
-    let got = run(&gpu, &ADD, &[], &params, &[bytes(&x), bytes(&h)], elementwise(count));
-    twin::add(&params, &x, &mut h);
-    assert_eq!(got[0], h);
+    let (vocab, rows) = (r.size(100, 3000), 3);
+    let mut logits = r.values(rows * vocab);
+    let mut history = r.order(vocab)[..90].to_vec();
+    history.push(vocab as u32 + 5);
+    let params = ChoiceParams {
+        vocab: vocab as u32,
+        row: 1,
+        slot: 0,
+        masked: 0,
+        history: history.len() as u32,
+        penalty: 1.5,
+    };
+    let got = run(&gpu, &PENALIZE, &[], &params, &[bytes(&history), bytes(&logits)], [2, 1, 1]);
+    twin::penalize(&params, &history, &mut logits);
+    close("penalize", &got[0], &logits, 1e-6);
 }
 
 #[test]
@@ -376,7 +556,7 @@ fn argmax() {
     let Some(gpu) = open() else { return };
     let mut r = Random(10);
     for round in 0..16 {
-        let (vocab, rows) = (r.size(1, 3000), r.size(1, 3));
+        let (vocab, rows) = (r.size(1, 5000), r.size(1, 3));
         let mut logits = r.values(rows * vocab);
         // Ties, NaN, infinities.
         if round % 2 == 0 {
@@ -392,15 +572,25 @@ fn argmax() {
         let mask: Vec<u32> =
             (0..vocab.div_ceil(32)).map(|_| if round == 4 { 0 } else { r.next() & r.next() }).collect();
         let mut chosen = [7u32; 3];
-        let params = ArgmaxParams {
+        let params = ChoiceParams {
             vocab: vocab as u32,
             row: r.size(0, rows - 1) as u32,
             slot: 1,
             masked: u32::from(round % 4 != 1),
+            ..Default::default()
         };
-        let buffers = [bytes(&logits), bytes(&mask), bytes(&chosen)];
-        let got = run(&gpu, &ARGMAX, &[], &params, &buffers, [1, 1, 1]);
-        twin::argmax(&params, &logits, &mask, &mut chosen);
+        let count = vocab.div_ceil(twin::PART as usize);
+        let mut parts = vec![0u32; 2 * count];
+        let buffers = [bytes(&logits), bytes(&mask), bytes(&parts)];
+        let got = run(&gpu, &ARGMAX_PARTS, &[], &params, &buffers, [count as u32, 1, 1]);
+        twin::argmax_parts(&params, &logits, &mask, &mut parts);
+        let got: Vec<u32> = got[0].iter().map(|x| x.to_bits()).collect();
+        // The value of a part where nothing is allowed means nothing.
+        for (got, want) in got.chunks(2).zip(parts.chunks(2)) {
+            assert!(got[1] == want[1] && (got[1] == twin::NONE || got[0] == want[0]), "round {round}");
+        }
+        let got = run(&gpu, &ARGMAX, &[], &params, &[bytes(&parts), bytes(&chosen)], [1, 1, 1]);
+        twin::argmax(&params, &parts, &mut chosen);
         let got: Vec<u32> = got[0].iter().map(|x| x.to_bits()).collect();
         assert_eq!(got, chosen, "round {round}");
     }
@@ -417,6 +607,6 @@ fn a_lost_device_is_an_error_from_every_call() {
     };
     lost(gpu.check().err());
     lost(gpu.storage("test", 16).err());
-    lost(gpu.pipeline(&ADD, &[]).err());
+    lost(gpu.pipeline(&PENALIZE, &[]).err());
     lost(Pass::new().submit(&gpu).err());
 }

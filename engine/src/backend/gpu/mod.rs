@@ -1,9 +1,10 @@
-//! The GPU backend (wgpu): float32 weights, paged state, one queue.
+//! The GPU backend (wgpu): weights as quantised as in the file, paged state, one queue.
 //!
-//! This is the plain version: every kernel is written to be read, and weights are dequantised when they are
-//! uploaded. What stays when it becomes fast: the plan is executed by [`forward`], a [`pass::Pass`] is recorded
-//! and submitted at once, states are page tables over pools ([`states`]), and nothing waits except in
-//! `native.rs` (loading, exporting, and a host-side choice that a following pass depends on).
+//! The plan is executed by [`forward`]: the kernels follow the shape of the work. A [`pass::Pass`] is recorded and
+//! submitted at once, with bind groups and parameters that earlier passes prepared. States are page tables over
+//! pools ([`states`]). Greedy choices, with masks and penalties, are made on the device, go with the next
+//! submission, and can be read by the next pass before the host knows them. Nothing waits except in `native.rs`
+//! (loading, exporting, and a host-side choice that a following pass depends on).
 
 mod adapter;
 mod device;
@@ -11,6 +12,9 @@ mod forward;
 #[cfg(test)]
 mod kernel_tests;
 mod kernels;
+mod lowrank;
+mod model;
+mod pack;
 #[cfg_attr(target_arch = "wasm32", path = "wasm.rs")]
 #[cfg_attr(not(target_arch = "wasm32"), path = "native.rs")]
 mod pair;
@@ -23,27 +27,35 @@ mod submit;
 mod tickets;
 mod weights;
 
+pub use adapter::{devices, GpuDevice};
+
 use super::*;
 use crate::error::{Error, Result};
 use crate::model::plan::Plan;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Choices made at load.
 #[derive(Debug, Clone, Default)]
 pub struct GpuOptions {
-    /// Part of an adapter's name; `None` takes the first hardware adapter.
+    /// Part of an adapter's name, its number in [`devices`], `high-performance` or `low-power`; `None` takes the best
+    /// one.
     pub adapter: Option<String>,
     /// Accept software adapters (lavapipe, SwiftShader, WARP).
     pub allow_software: bool,
     /// Use no storage binding of more bytes than this, even where the device offers it (for tests).
     pub max_binding: Option<u64>,
+    /// Use no subgroup operations, even where the device offers them (for tests).
+    pub no_subgroups: bool,
 }
+
+/// Tokens of a pass of a long prefill: enough to fill the tiles of a large device.
+const PASS_TOKENS: usize = 512;
 
 /// Weights and states on a device.
 pub struct GpuBackend {
     gpu: device::Gpu,
-    model: forward::Model,
+    model: model::Model,
     shape: StateShape,
     weight_bytes: u64,
     inner: Mutex<Inner>,
@@ -72,26 +84,17 @@ impl GpuBackend {
         progress: Progress<'_>,
     ) -> Result<Self> {
         let gpu = device::Gpu::open(options)?;
-        let widths = scratch::Widths::of(&plan);
+        let shape = StateShape::new(&plan);
+        let states = states::States::new(&gpu, shape.clone())?;
+        let (model, weight_bytes) = load_model(&gpu, &plan, weights, progress)?;
+        let widths = scratch::Widths::of(&model.layers, plan.hidden);
         if submit::max_tokens(&gpu, &widths) == 0 {
             return Err(Error::Device {
                 reason: "this device's bindings do not hold one token's activations".into(),
             });
         }
-        let kernels = kernels::Kernels::compile(&gpu, &plan)?;
-        let shape = StateShape::new(&plan);
-        let states = states::States::new(&gpu, shape.clone())?;
-        let weights = weights::upload(&gpu, &plan, weights, progress)?;
-        let weight_bytes = weights.iter().map(|w| w.bytes).sum();
-        let frequencies = forward::Model::frequencies(&plan);
-        let inner = Inner {
-            states,
-            tickets: HashMap::new(),
-            next_ticket: 0,
-            shared: submit::Shared::default(),
-            widths,
-        };
-        let model = forward::Model { plan, weights, kernels, frequencies };
+        let shared = submit::Shared::new(&gpu)?;
+        let inner = Inner { states, tickets: HashMap::new(), next_ticket: 0, shared, widths };
         Ok(GpuBackend { gpu, model, shape, weight_bytes, inner: Mutex::new(inner) })
     }
 
@@ -106,6 +109,41 @@ impl GpuBackend {
     }
 }
 
+/// Uploads the weights and compiles the kernels; the model and its bytes on the device.
+fn load_model(
+    gpu: &device::Gpu,
+    plan: &Plan,
+    source: &mut dyn WeightSource,
+    progress: Progress<'_>,
+) -> Result<(model::Model, u64)> {
+    let frequencies = model::frequencies(plan)?;
+    let mut to = weights::Uploader::new(gpu, plan, source, progress)?;
+    let embedding = Arc::new(to.matrices(&[plan.embedding], false)?);
+    let mut binder = model::Binder { plan, frequencies: &frequencies, to: &mut to };
+    let layers = plan.layers.iter().map(|layer| binder.layer(layer)).collect::<Result<Vec<_>>>()?;
+    let final_norm = binder.norm(&plan.final_norm)?;
+    let head = match plan.head == plan.embedding {
+        true => embedding.clone(),
+        false => Arc::new(to.matrices(&[plan.head], false)?),
+    };
+    to.flush()?;
+    let weight_bytes = to.bytes;
+    let kernels = kernels::Kernels::compile(gpu, &layers, &embedding, &head)?;
+    let model = model::Model {
+        vocab: plan.vocab,
+        hidden: plan.hidden,
+        embedding,
+        embedding_scale: plan.embedding_scale,
+        layers,
+        final_norm,
+        head,
+        frequencies,
+        kernels,
+        nothing: gpu.storage("nothing", 256)?,
+    };
+    Ok((model, weight_bytes))
+}
+
 impl Inner {
     fn ticket(&mut self, ticket: Ticket) -> Result<&mut tickets::Ticket> {
         self.tickets.get_mut(&ticket).ok_or_else(|| Error::invalid("ticket", format!("{} is over", ticket.0)))
@@ -114,10 +152,13 @@ impl Inner {
     fn end_slot(&mut self, ticket: Ticket, slot: usize) {
         if let Some(state) = self.tickets.get_mut(&ticket) {
             if let Some(place) = state.slots.get_mut(slot) {
-                *place = None;
+                let ended = place.take();
+                self.shared.token_reads.extend(ended.and_then(|slot| slot.token.spare()));
             }
             if state.is_over() {
-                self.tickets.remove(&ticket);
+                if let Some(ticket) = self.tickets.remove(&ticket) {
+                    self.shared.give_back(ticket);
+                }
             }
         }
     }
@@ -128,7 +169,7 @@ impl Backend for GpuBackend {
         BackendInfo {
             kind: "gpu",
             description: self.gpu.description.clone(),
-            exactness_class: "gpu-exact-f32kv-r1".into(),
+            exactness_class: "gpu-exact-f32kv-r2".into(),
             weight_bytes: self.weight_bytes,
         }
     }
@@ -157,6 +198,11 @@ impl Backend for GpuBackend {
         self.inner()?.states.truncate(&self.gpu, state, len)
     }
 
+    fn adapt(&self, state: StateId, updates: &Updates) -> Result<()> {
+        self.model.check_updates(updates)?;
+        self.inner()?.states.adapt(state, updates)
+    }
+
     fn export(&self, state: StateId) -> Result<StateImage> {
         self.inner()?.states.export(&self.gpu, state)
     }
@@ -177,6 +223,18 @@ impl Backend for GpuBackend {
         self.lock().states.bytes()
     }
 
+    fn pass_tokens(&self) -> usize {
+        submit::max_tokens(&self.gpu, &self.lock().widths).min(PASS_TOKENS)
+    }
+
+    fn chooses_ahead(&self) -> bool {
+        true
+    }
+
+    fn counters(&self) -> Counters {
+        self.lock().shared.counters
+    }
+
     fn submit(&self, batch: Batch) -> Result<Ticket> {
         let mut inner = self.inner()?;
         let submitted = submit::submit(&self.gpu, &self.model, &mut inner, &batch)?;
@@ -192,11 +250,12 @@ impl Backend for GpuBackend {
         let ticket = tickets
             .get_mut(&ticket)
             .ok_or_else(|| Error::invalid("ticket", format!("{} is over", ticket.0)))?;
-        ticket.select(&self.gpu, &self.model, &mut shared.mask, slot, &selection)
+        ticket.select(&self.gpu, &self.model, shared, slot, &selection)
     }
 
     fn poll(&self, ticket: Ticket, slot: usize) -> Result<Poll<SlotOutput>> {
         let mut inner = self.inner()?;
+        inner.shared.flush(&self.gpu)?;
         // Lets callbacks of finished work run; does not wait.
         let _ = self.gpu.device.poll(wgpu::PollType::Poll);
         self.gpu.check()?;

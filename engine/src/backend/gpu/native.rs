@@ -9,6 +9,9 @@ use std::time::Duration;
 /// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
 const HANG: Duration = Duration::from_secs(120);
 
+/// Threads that compile kernels.
+const MOST_THREADS: usize = 8;
+
 /// Runs a future of wgpu to its end. On native targets they are ready at once or need no waker.
 pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
     let mut future = std::pin::pin!(future);
@@ -33,6 +36,24 @@ pub fn scoped<T>(gpu: &wgpu::Device, wanted: u64, what: &str, work: impl FnOnce(
         Some(error) => Err(super::device::typed(&error, wanted, what)),
         None => Ok(value),
     }
+}
+
+/// Maps items on as many threads as there are cores: pipelines take a driver tens of milliseconds each.
+pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, MOST_THREADS);
+    let size = items.len().div_ceil(threads).max(1);
+    let parts: Vec<Result<Vec<R>>> = std::thread::scope(|scope| {
+        let work = &work;
+        let run = |part| scope.spawn(move || -> Result<Vec<R>> { <[T]>::iter(part).map(work).collect() });
+        let handles: Vec<_> = items.chunks(size).map(run).collect();
+        let panicked = |_| Err(Error::Internal("a thread that compiled kernels panicked".into()));
+        handles.into_iter().map(|h| h.join().unwrap_or_else(panicked)).collect()
+    });
+    let mut all = Vec::with_capacity(items.len());
+    for part in parts {
+        all.extend(part?);
+    }
+    Ok(all)
 }
 
 /// Waits until everything submitted so far has run and its callbacks have been called.

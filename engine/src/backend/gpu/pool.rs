@@ -41,12 +41,15 @@ pub struct Pool {
     buffers: Vec<wgpu::Buffer>,
     capacity: usize,
     free: Arc<Mutex<Vec<u32>>>,
+    /// Times that its buffers were replaced.
+    generation: u64,
 }
 
 impl Pool {
     /// Room for a few entries.
     pub fn new(gpu: &Gpu, what: &'static str, elems: Vec<usize>) -> Result<Self> {
-        let mut pool = Pool { what, elems, buffers: Vec::new(), capacity: 0, free: Arc::default() };
+        let mut pool =
+            Pool { what, elems, buffers: Vec::new(), capacity: 0, free: Arc::default(), generation: 0 };
         pool.grow(gpu, 4)?;
         Ok(pool)
     }
@@ -64,6 +67,11 @@ impl Pool {
         let taken = free.split_off(at);
         drop(free);
         Ok(taken.into_iter().map(|index| Arc::new(Slot { index, free: self.free.clone() })).collect())
+    }
+
+    /// Grows with every replacement of the buffers.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Entries in use.
@@ -110,6 +118,7 @@ impl Pool {
         self.lock().extend((self.capacity as u32..capacity as u32).rev());
         self.buffers = buffers;
         self.capacity = capacity;
+        self.generation += 1;
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ impl Signal {
 }
 
 /// A host-visible buffer that a pass fills.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Readback {
     buffer: wgpu::Buffer,
     ready: Signal,
@@ -47,6 +47,17 @@ impl Readback {
     pub fn new(gpu: &Gpu, what: &str, bytes: u64) -> Result<Self> {
         use wgpu::BufferUsages as U;
         Ok(Readback { buffer: gpu.buffer(what, bytes, U::MAP_READ | U::COPY_DST)?, ready: Signal::default() })
+    }
+
+    /// A buffer that was read before and has been unmapped.
+    pub fn again(buffer: wgpu::Buffer) -> Self {
+        Readback { buffer, ready: Signal::default() }
+    }
+
+    /// The buffer, for another use. Its content was read.
+    pub fn end(&self) -> wgpu::Buffer {
+        self.buffer.unmap();
+        self.buffer.clone()
     }
 
     /// Records a copy into it.

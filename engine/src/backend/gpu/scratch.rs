@@ -1,8 +1,8 @@
 //! Buffers of a pass that nothing outlives it. Passes run in order, so they all use the same ones.
 
 use super::device::Gpu;
+use super::model::{Layer, Mixer};
 use crate::error::Result;
-use crate::model::plan::{Mixer, Plan};
 
 /// A buffer that grows to what is asked of it; its content does not survive that.
 #[derive(Debug, Default)]
@@ -38,37 +38,43 @@ impl Scratch {
 #[derive(Debug, Clone, Copy)]
 pub struct Widths {
     pub hidden: usize,
-    /// Queries, or a convolution's projections.
+    /// Queries, keys and values together, or a convolution's projections.
     pub mixer_in: usize,
-    /// Keys and values.
-    pub kv: usize,
     /// What a mixer hands to its last projection.
     pub mixer_out: usize,
     pub ff: usize,
+    /// Gate and up, where they are not one matrix of pairs, and always.
+    pub both: usize,
+    pub gate_up: usize,
 }
 
 impl Widths {
     /// The widest of each kind over all layers.
-    pub fn of(plan: &Plan) -> Self {
-        let mut w = Widths { hidden: plan.hidden, mixer_in: 0, kv: 0, mixer_out: 0, ff: 0 };
-        for layer in &plan.layers {
-            let (mixer_in, kv, mixer_out) = match &layer.mixer {
-                Mixer::Attention(a) => {
-                    (a.n_heads * a.head_dim, a.n_kv_heads * a.head_dim, a.n_heads * a.head_dim)
-                }
-                Mixer::ShortConv(c) => (3 * c.channels, 0, c.channels),
+    pub fn of(layers: &[Layer], hidden: usize) -> Self {
+        let mut w = Widths { hidden, mixer_in: 0, mixer_out: 0, ff: 0, both: 0, gate_up: 0 };
+        for layer in layers {
+            let (mixer_in, mixer_out) = match &layer.mixer {
+                Mixer::Attention(a) => (a.qkv.rows, a.o.cols),
+                Mixer::ShortConv(c) => (c.in_proj.rows, c.out_proj.cols),
             };
             w.mixer_in = w.mixer_in.max(mixer_in);
-            w.kv = w.kv.max(kv);
             w.mixer_out = w.mixer_out.max(mixer_out);
-            w.ff = w.ff.max(plan.tensor(layer.ffn.gate.weight).rows);
+            w.ff = w.ff.max(layer.down.cols);
+            w.gate_up = w.gate_up.max(layer.gate_up.rows);
+            if !layer.gate_up.paired {
+                w.both = w.both.max(layer.gate_up.rows);
+            }
         }
         w
     }
 
     /// The widest of all.
     pub fn most(&self) -> usize {
-        [self.hidden, self.mixer_in, self.kv, self.mixer_out, self.ff].into_iter().max().unwrap_or(1).max(1)
+        [self.hidden, self.mixer_in, self.mixer_out, self.ff, self.gate_up]
+            .into_iter()
+            .max()
+            .unwrap_or(1)
+            .max(1)
     }
 }
 
@@ -78,38 +84,47 @@ pub struct Activations {
     pub h: wgpu::Buffer,
     /// Normed input of a block.
     pub normed: wgpu::Buffer,
-    /// Queries or convolution projections, and a second one for normed queries.
-    pub q: [wgpu::Buffer; 2],
-    /// Keys, and normed keys.
-    pub k: [wgpu::Buffer; 2],
-    pub v: wgpu::Buffer,
+    /// Queries, keys, values; or convolution projections.
+    pub mixer_in: wgpu::Buffer,
     /// Output of attention or convolution before its projection.
     pub mixed: wgpu::Buffer,
-    /// A block's output, and its post-norm.
-    pub out: [wgpu::Buffer; 2],
-    pub gate: wgpu::Buffer,
-    pub up: wgpu::Buffer,
+    /// A block's output before its post-norm.
+    pub out: wgpu::Buffer,
+    /// Gate and up.
+    pub both: wgpu::Buffer,
+    /// The feed-forward's input to its last projection.
+    pub gated: wgpu::Buffer,
+    /// Parts of decode attention.
+    pub parts: wgpu::Buffer,
+    /// Low-rank products of updates.
+    pub low: wgpu::Buffer,
 }
 
 /// Where [`Activations`] come from.
 #[derive(Debug, Default)]
-pub struct ActivationScratch([Scratch; 12]);
+pub struct ActivationScratch([Scratch; 9]);
 
 impl ActivationScratch {
-    /// Buffers for `tokens` tokens.
-    pub fn fit(&mut self, gpu: &Gpu, widths: &Widths, tokens: usize) -> Result<Activations> {
-        let [h, normed, q, q2, k, k2, v, mixed, out, out2, gate, up] = &mut self.0;
+    /// Buffers for `tokens` tokens, and so many elements of parts of attention and of low-rank products.
+    pub fn fit(
+        &mut self,
+        gpu: &Gpu,
+        widths: &Widths,
+        tokens: usize,
+        [parts, low]: [usize; 2],
+    ) -> Result<Activations> {
+        let [h, normed, mixer_in, mixed, out, both, gated, of_parts, of_low] = &mut self.0;
         let of = |scratch: &mut Scratch, width: usize| scratch.fit(gpu, "activations", tokens * width);
         Ok(Activations {
             h: of(h, widths.hidden)?,
             normed: of(normed, widths.hidden)?,
-            q: [of(q, widths.mixer_in)?, of(q2, widths.mixer_in)?],
-            k: [of(k, widths.kv)?, of(k2, widths.kv)?],
-            v: of(v, widths.kv)?,
+            mixer_in: of(mixer_in, widths.mixer_in)?,
             mixed: of(mixed, widths.mixer_out)?,
-            out: [of(out, widths.hidden)?, of(out2, widths.hidden)?],
-            gate: of(gate, widths.ff)?,
-            up: of(up, widths.ff)?,
+            out: of(out, widths.hidden)?,
+            both: of(both, widths.both)?,
+            gated: of(gated, widths.ff)?,
+            parts: of_parts.fit(gpu, "parts of attention", parts)?,
+            low: of_low.fit(gpu, "low-rank products", low)?,
         })
     }
 }

@@ -4,7 +4,7 @@ use super::device::Gpu;
 use super::pass::Pass;
 use super::pool::{Entry, Pool};
 use super::readback::Readback;
-use crate::backend::{LayerState, StateId, StateImage, StateShape, PAGE_TOKENS};
+use crate::backend::{LayerState, StateId, StateImage, StateShape, Updates, PAGE_TOKENS};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +22,10 @@ pub struct State {
     /// Windows after the last token; `None` when the plan has none. Never written twice: every pass writes a
     /// fresh entry, so sharing needs no copy.
     pub window: Option<Entry>,
+    /// Before a last pass of one token: length and window, so that it can be taken back.
+    before: Option<(usize, Entry)>,
+    /// What its passes add to the weights.
+    pub updates: Updates,
 }
 
 /// A state after a pass that has not been submitted yet.
@@ -66,6 +70,11 @@ impl States {
         Ok(States { shape, pages, windows, live: HashMap::new(), next: 0, copied: 0 })
     }
 
+    /// Grows with every replacement of the pools' buffers.
+    pub fn generation(&self) -> u64 {
+        self.pages.generation() + self.windows.as_ref().map_or(0, Pool::generation)
+    }
+
     /// A layer's pages.
     pub fn pages(&self, layer: usize) -> &wgpu::Buffer {
         self.pages.buffer(layer)
@@ -79,6 +88,13 @@ impl States {
     /// A state by its id.
     pub fn get(&self, id: StateId) -> Result<&State> {
         self.live.get(&id).ok_or_else(|| Error::invalid("state", format!("{} does not exist", id.0)))
+    }
+
+    /// Sets what passes over a state add to the weights. Whoever calls has checked that it fits them.
+    pub fn adapt(&mut self, id: StateId, updates: &Updates) -> Result<()> {
+        let unknown = || Error::invalid("state", format!("{} does not exist", id.0));
+        self.live.get_mut(&id).ok_or_else(unknown)?.updates = updates.clone();
+        Ok(())
     }
 
     /// Replaces a state's content.
@@ -119,7 +135,7 @@ impl States {
             }
             pass.submit(gpu)?;
         }
-        Ok(self.add(State { len: 0, pages: Vec::new(), window }))
+        Ok(self.add(State { len: 0, pages: Vec::new(), window, before: None, updates: Updates::default() }))
     }
 
     fn add(&mut self, state: State) -> StateId {
@@ -143,6 +159,7 @@ impl States {
         let shared = state.pages.last().is_some_and(|page| Arc::strong_count(page) > 1);
         let copy_last = len % PAGE_TOKENS != 0 && shared;
         let mut pages = state.pages.clone();
+        let (old_window, updates) = (state.window.clone(), state.updates.clone());
         let missing = self.shape.pages_for(len + count) - self.shape.pages_for(len);
         let mut fresh = self.pages.take(gpu, missing + usize::from(copy_last))?.into_iter();
         let window = self.take_window(gpu)?;
@@ -153,7 +170,11 @@ impl States {
             }
         }
         pages.extend(fresh);
-        Ok(Grown { state: State { len: len + count, pages, window }, copy })
+        let before = match count {
+            1 => old_window.map(|window| (len, window)),
+            _ => None,
+        };
+        Ok(Grown { state: State { len: len + count, pages, window, before, updates }, copy })
     }
 
     /// Records the copies of shared partial pages. Only once everything is taken: a growing pool changes buffers.
@@ -182,21 +203,25 @@ impl States {
         }
     }
 
-    /// Cuts to at most `len` tokens, with windows at a page boundary.
+    /// Cuts to at most `len` tokens; with windows at a page boundary, or before the last token where that ran alone.
     pub fn truncate(&mut self, gpu: &Gpu, id: StateId, len: usize) -> Result<usize> {
         let old = self.get(id)?.clone();
         if len >= old.len {
             return Ok(old.len);
         }
         let (mut len, mut window) = (len, None);
-        if self.windows.is_some() {
-            len = len / PAGE_TOKENS * PAGE_TOKENS;
-            window = self.take_window(gpu)?;
-            self.restore_window(gpu, &old.pages[len / PAGE_TOKENS], window.as_ref())?;
+        match (&self.windows, old.before) {
+            (None, _) => {}
+            (Some(_), Some((before, last))) if before == len => window = Some(last),
+            (Some(_), _) => {
+                len = len / PAGE_TOKENS * PAGE_TOKENS;
+                window = self.take_window(gpu)?;
+                self.restore_window(gpu, &old.pages[len / PAGE_TOKENS], window.as_ref())?;
+            }
         }
         let mut pages = old.pages;
         pages.truncate(self.shape.pages_for(len));
-        self.put(id, State { len, pages, window });
+        self.put(id, State { len, pages, window, before: None, updates: old.updates });
         Ok(len)
     }
 
@@ -283,7 +308,7 @@ impl States {
         }
         gpu.queue.submit([]);
         gpu.check()?;
-        Ok(self.add(State { len: image.len, pages, window }))
+        Ok(self.add(State { len: image.len, pages, window, before: None, updates: Updates::default() }))
     }
 
     /// Layers with the byte of their share in a page.

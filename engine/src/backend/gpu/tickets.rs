@@ -1,21 +1,21 @@
 //! Submitted passes and what is wanted of them.
 
 use super::device::Gpu;
-use super::forward::Model;
-use super::pass::Pass;
+use super::model::Model;
+use super::pass::Recorder;
 use super::readback::{Readback, Signal};
-use super::scratch::Scratch;
+use super::submit::Shared;
 use crate::backend::{sample, Mask, SamplerParams, Selection, SlotOutput};
 use crate::error::{Error, Result};
-use lean_shaders::ArgmaxParams;
+use lean_shaders::{self as shaders, ChoiceParams};
 use std::task::Poll;
 
 /// A submitted pass.
 pub struct Ticket {
     /// By slot; `None` once taken or discarded.
     pub slots: Vec<Option<TicketSlot>>,
-    /// `[slots]` u32: tokens that were chosen on the device.
-    pub chosen: wgpu::Buffer,
+    /// By slot: where a token that the device chooses is put.
+    pub places: Vec<u32>,
     /// `[rows][vocab]` of all slots that want logits.
     pub logits: Option<wgpu::Buffer>,
     /// Set when the pass has run.
@@ -40,6 +40,8 @@ pub enum Token {
     OnDevice(Readback),
     /// To be chosen on the host once the logits are there.
     OnHost(Readback, Box<HostSelection>),
+    /// Chosen on the device and read.
+    Read(Readback, u32),
     /// Chosen on the host.
     Known(u32),
 }
@@ -74,6 +76,9 @@ impl HostSelection {
     }
 }
 
+/// Ids of a part of `argmax_parts`.
+const PART: usize = 1024;
+
 fn nothing_allowed() -> Error {
     Error::invalid("mask", "allows no token of the vocabulary")
 }
@@ -85,10 +90,74 @@ fn mask_words(mask: Option<&Mask>, vocab: usize) -> Vec<u32> {
     words
 }
 
-/// Whether the device can choose: the largest logit, with or without a mask.
+/// Whether the device can choose: the largest logit, with or without a mask and a penalty.
 pub fn on_device(selection: &Selection<'_>) -> bool {
-    let p = selection.params;
-    p.temperature <= 0.0 && (p.repetition_penalty == 1.0 || selection.history.is_empty())
+    selection.params.temperature <= 0.0
+}
+
+/// The ids that a penalty changes, each once.
+fn penalized(selection: &Selection<'_>) -> Vec<u32> {
+    if selection.params.repetition_penalty == 1.0 {
+        return Vec::new();
+    }
+    let mut ids = selection.history.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn token_read(gpu: &Gpu, shared: &mut Shared) -> Result<Readback> {
+    match shared.token_reads.pop() {
+        Some(buffer) => Ok(Readback::again(buffer)),
+        None => Readback::new(gpu, "a token on its way to the host", 4),
+    }
+}
+
+/// Records the kernels that put the best of `row` into place `place`.
+fn choose(
+    gpu: &Gpu,
+    model: &Model,
+    shared: &mut Shared,
+    logits: &wgpu::Buffer,
+    (row, place): (usize, u32),
+    selection: &Selection<'_>,
+) -> Result<()> {
+    let words = mask_words(selection.mask, model.vocab);
+    let history = penalized(selection);
+    let new_mask = selection.mask.is_some() && words != shared.mask_words;
+    if new_mask || !history.is_empty() {
+        // What waits reads the old content.
+        shared.flush(gpu)?;
+    }
+    let mask = match new_mask {
+        true => shared.mask.fill(gpu, "token mask", &words)?,
+        false => shared.mask.fit(gpu, "token mask", words.len())?,
+    };
+    if new_mask {
+        shared.mask_words = words;
+    }
+    let params = ChoiceParams {
+        vocab: model.vocab as u32,
+        row: row as u32,
+        slot: place,
+        masked: u32::from(selection.mask.is_some()),
+        history: history.len() as u32,
+        penalty: selection.params.repetition_penalty,
+    };
+    let parts = model.vocab.div_ceil(PART);
+    let best = shared.argmax.fit(gpu, "parts of a selection", 2 * parts)?;
+    let ids = match history.is_empty() {
+        true => None,
+        false => Some(shared.history.fill(gpu, "ids under a penalty", &history)?),
+    };
+    let mut r = Recorder { gpu, prepared: &mut shared.prepared, pass: &mut shared.pending };
+    if let Some(ids) = ids {
+        let grid = [history.len().div_ceil(64) as u32, 1, 1];
+        r.dispatch(model.kernels.plain(&shaders::PENALIZE)?, &params, &[&ids, logits], grid)?;
+    }
+    let kernel = model.kernels.plain(&shaders::ARGMAX_PARTS)?;
+    r.dispatch(kernel, &params, &[logits, &mask, &best], [parts as u32, 1, 1])?;
+    r.dispatch(model.kernels.plain(&shaders::ARGMAX)?, &params, &[&best, &shared.chosen], [1, 1, 1])
 }
 
 impl Ticket {
@@ -98,12 +167,12 @@ impl Ticket {
         self.slots.get_mut(slot).and_then(Option::as_mut).ok_or_else(gone)
     }
 
-    /// Queues the choice of a slot's token.
+    /// Records the choice of a slot's token; it goes with the next submission.
     pub fn select(
         &mut self,
         gpu: &Gpu,
         model: &Model,
-        mask: &mut Scratch,
+        shared: &mut Shared,
         slot: usize,
         selection: &Selection<'_>,
     ) -> Result<()> {
@@ -113,30 +182,22 @@ impl Ticket {
         }
         let row =
             state.last_row.ok_or_else(|| Error::invalid("slot", format!("{slot} asked for no logits")))?;
-        let Some(logits) = &self.logits else {
+        let (Some(logits), Some(&place)) = (&self.logits, self.places.get(slot)) else {
             return Err(Error::Internal("a slot has a row of logits that were not computed".into()));
         };
-        let vocab = model.plan.vocab;
-        let mut pass = Pass::new();
         let token = if on_device(selection) {
-            let read = Readback::new(gpu, "a token on its way to the host", 4)?;
-            let masked = u32::from(selection.mask.is_some());
-            let params = ArgmaxParams { vocab: vocab as u32, row: row as u32, slot: slot as u32, masked };
-            let words = mask_words(selection.mask, vocab);
-            let mask = mask.fill(gpu, "token mask", &words)?;
-            pass.dispatch(&model.kernels.argmax, &params, &[logits, &mask, &self.chosen], [1, 1, 1]);
-            read.copy(&mut pass, &self.chosen, (slot * 4) as u64, 0, 4);
+            let read = token_read(gpu, shared)?;
+            choose(gpu, model, shared, logits, (row, place), selection)?;
+            read.copy(&mut shared.pending, &shared.chosen, u64::from(place) * 4, 0, 4);
+            shared.pending_reads.push(read.clone());
             Token::OnDevice(read)
         } else {
-            let bytes = (vocab * 4) as u64;
+            let bytes = (model.vocab * 4) as u64;
             let read = Readback::new(gpu, "logits on their way to the host", bytes)?;
-            read.copy(&mut pass, logits, row as u64 * bytes, 0, bytes);
+            read.copy(&mut shared.pending, logits, row as u64 * bytes, 0, bytes);
+            shared.pending_reads.push(read.clone());
             Token::OnHost(read, Box::new(HostSelection::new(selection)))
         };
-        pass.submit(gpu)?;
-        if let Token::OnDevice(read) | Token::OnHost(read, _) = &token {
-            read.request();
-        }
         self.slot(slot)?.token = token;
         Ok(())
     }
@@ -169,10 +230,18 @@ impl Ticket {
 }
 
 impl Token {
+    /// The host-visible buffer of a token that was read, for another use.
+    pub fn spare(self) -> Option<wgpu::Buffer> {
+        match self {
+            Token::Read(read, _) => Some(read.end()),
+            _ => None,
+        }
+    }
+
     fn is_ready(&self) -> Result<bool> {
         match self {
             Token::OnDevice(read) | Token::OnHost(read, _) => read.is_ready(),
-            Token::Unselected | Token::Known(_) => Ok(true),
+            Token::Unselected | Token::Known(_) | Token::Read(..) => Ok(true),
         }
     }
 
@@ -180,10 +249,13 @@ impl Token {
     fn take(&mut self) -> Result<Option<u32>> {
         match self {
             Token::Unselected => Ok(None),
-            Token::Known(id) => Ok(Some(*id)),
+            Token::Known(id) | Token::Read(_, id) => Ok(Some(*id)),
             Token::OnDevice(read) => match read.poll::<u32>()? {
                 Poll::Ready(ids) => match ids.first() {
-                    Some(&id) if id != lean_shaders::twin::NONE => Ok(Some(id)),
+                    Some(&id) if id != lean_shaders::twin::NONE => {
+                        *self = Token::Read(read.clone(), id);
+                        Ok(Some(id))
+                    }
                     _ => Err(nothing_allowed()),
                 },
                 Poll::Pending => Ok(None),

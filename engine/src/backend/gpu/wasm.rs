@@ -25,6 +25,11 @@ pub fn scoped<T>(_gpu: &wgpu::Device, _wanted: u64, _what: &str, work: impl FnOn
     Ok(work())
 }
 
+/// Maps items one after the other.
+pub fn each<T, R>(items: &[T], work: impl Fn(&T) -> Result<R>) -> Result<Vec<R>> {
+    items.iter().map(work).collect()
+}
+
 /// Refused.
 pub fn wait(_gpu: &Gpu) -> Result<()> {
     Err(refusal())

@@ -1,178 +1,287 @@
-//! Weights on the device, as float32: matrices in the kernels' tiles, cut into row ranges that fit a binding.
+//! Weights on the device, as quantised as in the file: matrices that read the same input stand in one stack, cut
+//! into pieces of one format that fit a binding; vectors as float32.
 
 use super::device::Gpu;
+use super::pack::{Format, Planes, GROUP};
 use super::pair;
 use crate::backend::{Progress, WeightSource};
 use crate::error::{try_zeroed, Error, Result};
-use crate::model::plan::{Linear, Mixer, Plan, TensorId, TensorSpec};
-use lean_shaders::twin::{tiled, ROW_TILE};
-use std::collections::HashSet;
-use std::ops::Range;
+use crate::model::plan::{Linear, Plan, TensorId, TensorSpec};
+use crate::quant::DType;
 
-/// Elements that are dequantised and uploaded at a time; bounds the host memory of a load.
-const UPLOAD_ELEMS: usize = 1 << 21;
+/// Bytes that are repacked and uploaded at a time; bounds the host memory of a load.
+const UPLOAD_BYTES: usize = 4 << 20;
 
 /// Bytes in staging buffers before the device is waited for.
 const STAGED_BYTES: usize = 64 << 20;
 
-/// Consecutive rows of a weight.
+/// Rows of a piece are a multiple of this, so that pairs of rows and pairs of scales stay together.
+const PIECE_ROWS: usize = 8;
+
+/// Consecutive rows of a stack.
 #[derive(Debug)]
 pub struct Piece {
-    /// A vector as it is; a matrix in tiles.
-    pub buffer: wgpu::Buffer,
-    /// First row, a multiple of [`ROW_TILE`].
+    /// The plane of weights.
+    pub weights: wgpu::Buffer,
+    /// The plane of scales; four bytes where the format has none.
+    pub scales: wgpu::Buffer,
+    /// Its storage.
+    pub format: Format,
+    /// First row.
     pub row_begin: usize,
     /// How many.
     pub rows: usize,
 }
 
-/// One weight.
+/// Matrices of one input, their rows one after the other.
 #[derive(Debug)]
-pub struct Weight {
-    /// All rows, in order; a vector has one.
+pub struct Stack {
+    /// All rows, in order.
     pub pieces: Vec<Piece>,
-    /// Outputs.
+    /// Outputs, of all matrices together.
     pub rows: usize,
     /// Inputs.
     pub cols: usize,
-    /// Bytes on the device.
-    pub bytes: u64,
+    /// `[rows]`.
+    pub bias: Option<wgpu::Buffer>,
+    /// The matrices and the first row of each, were they not paired.
+    pub members: Vec<(TensorId, usize)>,
+    /// The rows are pairs of the two matrices: row 0 of the first, of the second, row 1 of the first ...
+    pub paired: bool,
 }
 
-impl Weight {
-    /// The only piece of a vector.
-    pub fn vector(&self) -> &wgpu::Buffer {
-        &self.pieces[0].buffer
+impl Stack {
+    /// Groups of a row.
+    pub fn groups(&self) -> usize {
+        self.cols / GROUP
+    }
+
+    /// Whether a matrix of this size is among those of the stack.
+    pub fn has(&self, id: TensorId, rows: usize, cols: usize) -> bool {
+        let at = self.members.iter().position(|(member, _)| *member == id);
+        let end = |at: usize| self.members.get(at + 1).map_or(self.rows, |(_, row)| *row);
+        at.is_some_and(|at| end(at) - self.members[at].1 == rows && self.cols == cols)
     }
 }
 
-/// Uploads every tensor of the plan, in its order.
-pub fn upload(
-    gpu: &Gpu,
-    plan: &Plan,
-    source: &mut dyn WeightSource,
-    progress: Progress<'_>,
-) -> Result<Vec<Weight>> {
-    let total: u64 = plan.tensors.iter().map(file_bytes).sum();
-    let matrices = matrices(plan);
-    let mut to = Uploader { gpu, staged: 0 };
-    let mut done = 0;
-    let mut weights = Vec::with_capacity(plan.tensors.len());
-    progress(0, total)?;
-    for (id, spec) in plan.tensors.iter().enumerate() {
-        let bytes = source.read(spec)?;
-        if bytes.len() as u64 != file_bytes(spec) || spec.cols == 0 || spec.rows == 0 {
+/// Uploads one stack or vector after the other.
+pub struct Uploader<'a> {
+    gpu: &'a Gpu,
+    plan: &'a Plan,
+    source: &'a mut dyn WeightSource,
+    progress: Progress<'a>,
+    staged: usize,
+    done: u64,
+    total: u64,
+    /// Bytes on the device so far.
+    pub bytes: u64,
+    planes: Planes,
+}
+
+/// Matrices of one type in a stack.
+struct Run {
+    dtype: DType,
+    rows: usize,
+    row_bytes: usize,
+    /// Of the matrices, one after the other.
+    content: Vec<Vec<u8>>,
+    paired: bool,
+}
+
+impl<'a> Uploader<'a> {
+    /// Nothing uploaded yet.
+    pub fn new(
+        gpu: &'a Gpu,
+        plan: &'a Plan,
+        source: &'a mut dyn WeightSource,
+        progress: Progress<'a>,
+    ) -> Result<Self> {
+        let total = plan.tensors.iter().map(TensorSpec::bytes).fold(0, u64::saturating_add);
+        progress(0, total)?;
+        let planes = Planes::default();
+        Ok(Uploader { gpu, plan, source, progress, staged: 0, done: 0, total, bytes: 0, planes })
+    }
+
+    /// A vector of the plan as float32.
+    pub fn vector(&mut self, id: TensorId) -> Result<wgpu::Buffer> {
+        let values = self.values(id)?;
+        self.floats(&self.plan.tensor(id).name.clone(), &values)
+    }
+
+    /// Matrices that read one input. With `pair`, two of one shape and type, their rows alternate.
+    pub fn stack(&mut self, linears: &[&Linear], pair: bool) -> Result<Stack> {
+        let ids: Vec<TensorId> = linears.iter().map(|l| l.weight).collect();
+        let mut stack = self.matrices(&ids, pair)?;
+        if linears.iter().any(|l| l.bias.is_some()) {
+            stack.bias = Some(self.bias(linears, stack.paired)?);
+        }
+        Ok(stack)
+    }
+
+    /// The same of matrices without a bias.
+    pub fn matrices(&mut self, ids: &[TensorId], pair: bool) -> Result<Stack> {
+        let specs: Vec<TensorSpec> = ids.iter().map(|id| self.plan.tensor(*id).clone()).collect();
+        let same = |a: &TensorSpec, b: &TensorSpec| a.dtype == b.dtype && a.rows == b.rows;
+        let paired = pair && specs.windows(2).all(|w| same(&w[0], &w[1]));
+        let cols = specs.first().map_or(0, |s| s.cols);
+        let before = |at: usize| specs[..at].iter().map(|s| s.rows).sum();
+        let members = ids.iter().enumerate().map(|(at, id)| (*id, before(at))).collect();
+        let mut stack = Stack { pieces: Vec::new(), rows: 0, cols, bias: None, members, paired };
+        let mut from = 0;
+        while let Some(first) = specs.get(from) {
+            let like = specs[from..].iter().take_while(|s| s.dtype == first.dtype).count();
+            let mut run = Run {
+                dtype: first.dtype,
+                rows: 0,
+                row_bytes: cols / first.dtype.block_elems() * first.dtype.block_bytes(),
+                content: Vec::with_capacity(like),
+                paired,
+            };
+            for spec in &specs[from..from + like] {
+                run.content.push(self.read(spec, cols)?);
+                run.rows += spec.rows;
+            }
+            self.pieces(&mut stack, &run, &first.name)?;
+            from += like;
+        }
+        Ok(stack)
+    }
+
+    fn read(&mut self, spec: &TensorSpec, cols: usize) -> Result<Vec<u8>> {
+        let bytes = self.source.read(spec)?;
+        if bytes.len() as u64 != spec.bytes() || spec.rows == 0 || cols == 0 || spec.cols != cols {
             let reason = format!("{} bytes for {} x {} elements", bytes.len(), spec.rows, spec.cols);
             return Err(Error::bad_model(&spec.name, reason));
         }
-        weights.push(match matrices.contains(&TensorId(id)) {
-            true => matrix(&mut to, spec, &bytes)?,
-            false => vector(&mut to, spec, &bytes)?,
-        });
-        done += file_bytes(spec);
-        progress(done, total)?;
-    }
-    to.flush()?;
-    Ok(weights)
-}
-
-/// The tensors that `matmul` and `embed` read.
-fn matrices(plan: &Plan) -> HashSet<TensorId> {
-    let mut ids = HashSet::from([plan.embedding, plan.head]);
-    let mut add = |linears: &[&Linear]| ids.extend(linears.iter().map(|l| l.weight));
-    for layer in &plan.layers {
-        match &layer.mixer {
-            Mixer::Attention(a) => add(&[&a.q, &a.k, &a.v, &a.o]),
-            Mixer::ShortConv(c) => add(&[&c.in_proj, &c.out_proj]),
+        if spec.cols % GROUP != 0 {
+            let reason = format!("{}: rows of {} elements are no multiple of {GROUP}", spec.name, spec.cols);
+            return Err(Error::Device { reason });
         }
-        add(&[&layer.ffn.gate, &layer.ffn.up, &layer.ffn.down]);
+        let bytes = bytes.into_owned();
+        self.done += spec.bytes();
+        (self.progress)(self.done, self.total)?;
+        Ok(bytes)
     }
-    ids
-}
 
-fn file_bytes(spec: &TensorSpec) -> u64 {
-    (spec.rows * row_bytes(spec)) as u64
-}
-
-fn row_bytes(spec: &TensorSpec) -> usize {
-    spec.cols / spec.dtype.block_elems() * spec.dtype.block_bytes()
-}
-
-fn vector(to: &mut Uploader<'_>, spec: &TensorSpec, bytes: &[u8]) -> Result<Weight> {
-    let mut values: Vec<f32> = try_zeroed(spec.rows * spec.cols, &spec.name)?;
-    crate::quant::dequantize_row(spec.dtype, bytes, &mut values)?;
-    let bytes = (values.len() * 4) as u64;
-    let buffer = to.gpu.storage(&spec.name, bytes)?;
-    to.send(&buffer, 0, &values)?;
-    let piece = Piece { buffer, row_begin: 0, rows: spec.rows };
-    Ok(Weight { pieces: vec![piece], rows: spec.rows, cols: spec.cols, bytes })
-}
-
-fn matrix(to: &mut Uploader<'_>, spec: &TensorSpec, bytes: &[u8]) -> Result<Weight> {
-    let tile_bytes = (ROW_TILE * spec.cols * 4) as u64;
-    let fit = (to.gpu.max_binding / tile_bytes) as usize * ROW_TILE;
-    if fit == 0 {
-        let reason = format!("{ROW_TILE} rows of {} are more than this device binds at once", spec.name);
-        return Err(Error::Device { reason });
+    /// Cuts a run into pieces and uploads them behind those of the stack.
+    fn pieces(&mut self, stack: &mut Stack, run: &Run, name: &str) -> Result<()> {
+        let format = Format::of(run.dtype);
+        let groups = stack.groups();
+        let row = (groups * format.weight_bytes).max((groups * format.scale_bytes_of_8).div_ceil(8)) as u64;
+        let most = (self.gpu.max_binding.saturating_sub(4) / row) as usize;
+        let most = if run.rows <= most { run.rows } else { most / PIECE_ROWS * PIECE_ROWS };
+        if most == 0 {
+            let reason = format!("{PIECE_ROWS} rows of {name} are more than this device binds at once");
+            return Err(Error::Device { reason });
+        }
+        for begin in (0..run.rows).step_by(most) {
+            let rows = most.min(run.rows - begin);
+            let weight_bytes = (rows * groups * format.weight_bytes) as u64;
+            let scale_bytes =
+                ((rows * groups * format.scale_bytes_of_8).div_ceil(8) as u64).next_multiple_of(4);
+            let piece = Piece {
+                weights: self.gpu.storage(name, weight_bytes)?,
+                scales: self.gpu.storage(name, scale_bytes)?,
+                format,
+                row_begin: stack.rows + begin,
+                rows,
+            };
+            self.fill(&piece, run, begin)?;
+            self.bytes += weight_bytes + scale_bytes;
+            stack.pieces.push(piece);
+        }
+        stack.rows += run.rows;
+        Ok(())
     }
-    let mut weight = Weight { pieces: Vec::new(), rows: spec.rows, cols: spec.cols, bytes: 0 };
-    for row_begin in (0..spec.rows).step_by(fit) {
-        let rows = fit.min(spec.rows - row_begin);
-        let bytes_here = rows.div_ceil(ROW_TILE) as u64 * tile_bytes;
-        let buffer = to.gpu.storage(&spec.name, bytes_here)?;
-        fill(to, spec, bytes, row_begin..row_begin + rows, &buffer)?;
-        weight.pieces.push(Piece { buffer, row_begin, rows });
-        weight.bytes += bytes_here;
+
+    /// Repacks and uploads a piece that begins with row `begin` of its run.
+    fn fill(&mut self, piece: &Piece, run: &Run, begin: usize) -> Result<()> {
+        let step = (UPLOAD_BYTES / run.row_bytes / PIECE_ROWS).max(1) * PIECE_ROWS;
+        let (mut weights_at, mut scales_at) = (0, 0);
+        for at in (0..piece.rows).step_by(step) {
+            self.planes.clear();
+            for row in begin + at..begin + (at + step).min(piece.rows) {
+                self.planes.push(run.dtype, run.row(row));
+            }
+            // Only a piece's last rows can leave a scale without a neighbour.
+            self.planes.scales.resize(self.planes.scales.len().next_multiple_of(4), 0);
+            self.gpu.queue.write_buffer(&piece.weights, weights_at, &self.planes.weights);
+            self.gpu.queue.write_buffer(&piece.scales, scales_at, &self.planes.scales);
+            weights_at += self.planes.weights.len() as u64;
+            scales_at += self.planes.scales.len() as u64;
+            self.sent(self.planes.weights.len() + self.planes.scales.len())?;
+        }
+        Ok(())
     }
-    Ok(weight)
-}
 
-/// Dequantises and uploads rows of a matrix, some tiles at a time.
-fn fill(
-    to: &mut Uploader<'_>,
-    spec: &TensorSpec,
-    bytes: &[u8],
-    rows: Range<usize>,
-    buffer: &wgpu::Buffer,
-) -> Result<()> {
-    let step = (UPLOAD_ELEMS / spec.cols / ROW_TILE).max(1) * ROW_TILE;
-    let mut values: Vec<f32> = try_zeroed(step.min(rows.len()) * spec.cols, &spec.name)?;
-    let mut tiles = Vec::new();
-    for at in rows.clone().step_by(step) {
-        let count = step.min(rows.end - at);
-        let values = &mut values[..count * spec.cols];
-        crate::quant::dequantize_row(
-            spec.dtype,
-            &bytes[at * row_bytes(spec)..][..count * row_bytes(spec)],
-            values,
-        )?;
-        tiled(count, spec.cols, values, &mut tiles);
-        to.send(buffer, (at - rows.start) * spec.cols, &tiles)?;
+    /// `[rows]`, zero where a matrix has none.
+    fn bias(&mut self, linears: &[&Linear], paired: bool) -> Result<wgpu::Buffer> {
+        let mut each = Vec::new();
+        for linear in linears {
+            each.push(match linear.bias {
+                Some(id) => self.values(id)?,
+                None => vec![0.0; self.plan.tensor(linear.weight).rows],
+            });
+        }
+        let values: Vec<f32> = match (&each[..], paired) {
+            ([a, b], true) => a.iter().zip(b).flat_map(|(a, b)| [*a, *b]).collect(),
+            _ => each.concat(),
+        };
+        self.floats("bias", &values)
     }
-    Ok(())
-}
 
-/// The queue, and how much of what was written is not known to have arrived.
-struct Uploader<'a> {
-    gpu: &'a Gpu,
-    staged: usize,
-}
+    /// A tensor as float32.
+    fn values(&mut self, id: TensorId) -> Result<Vec<f32>> {
+        let spec = self.plan.tensor(id).clone();
+        let bytes = self.source.read(&spec)?;
+        if bytes.len() as u64 != spec.bytes() {
+            let reason = format!("{} bytes for {} x {} elements", bytes.len(), spec.rows, spec.cols);
+            return Err(Error::bad_model(&spec.name, reason));
+        }
+        let mut values: Vec<f32> = try_zeroed(spec.rows * spec.cols, &spec.name)?;
+        crate::quant::dequantize_row(spec.dtype, &bytes, &mut values)?;
+        self.done += spec.bytes();
+        (self.progress)(self.done, self.total)?;
+        Ok(values)
+    }
 
-impl Uploader<'_> {
-    fn send(&mut self, to: &wgpu::Buffer, elem: usize, values: &[f32]) -> Result<()> {
+    fn floats(&mut self, name: &str, values: &[f32]) -> Result<wgpu::Buffer> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
-        self.gpu.queue.write_buffer(to, (elem * 4) as u64, bytes);
-        self.staged += bytes.len();
+        let buffer = self.gpu.storage(name, bytes.len() as u64)?;
+        self.gpu.queue.write_buffer(&buffer, 0, bytes);
+        self.bytes += bytes.len() as u64;
+        self.sent(bytes.len())?;
+        Ok(buffer)
+    }
+
+    fn sent(&mut self, bytes: usize) -> Result<()> {
+        self.staged += bytes;
         if self.staged >= STAGED_BYTES {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Staging memory is given back only after a submission has run.
-    fn flush(&mut self) -> Result<()> {
+    /// Waits for what was sent: staging memory is given back only after a submission has run.
+    pub fn flush(&mut self) -> Result<()> {
         self.gpu.queue.submit([]);
         self.staged = 0;
         pair::wait(self.gpu)
+    }
+}
+
+impl Run {
+    /// A row of the stack.
+    fn row(&self, mut row: usize) -> &[u8] {
+        let mut matrix = 0;
+        if self.paired {
+            (matrix, row) = (row % self.content.len(), row / self.content.len());
+        } else {
+            while row * self.row_bytes >= self.content[matrix].len() {
+                row -= self.content[matrix].len() / self.row_bytes;
+                matrix += 1;
+            }
+        }
+        &self.content[matrix][row * self.row_bytes..][..self.row_bytes]
     }
 }

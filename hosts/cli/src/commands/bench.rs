@@ -6,7 +6,7 @@ use super::branches::Branches;
 use crate::args::{named, BenchArgs};
 use crate::table::{self, megabytes};
 use crate::{loading, output};
-use lean_engine::{Block, CancelToken, Error, Model, ModelInfo, Result, SessionOptions};
+use lean_engine::{Block, CancelToken, Error, Model, ModelInfo, Request, Result, SessionOptions, Type};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -42,6 +42,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         _ => None,
     };
     let many = args.branches.map(|n| Branches::measure(&model, args, n)).transpose()?;
+    let device = per_token(&model, args)?;
     let peak = peak_memory();
     let cancel = cancel_seconds(&model, args)?;
     let checkpoint = match args.checkpoint {
@@ -60,6 +61,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "peak_memory_bytes": peak, "runs": args.runs,
             "cancelled_prefill_tokens": args.cancel, "cancel_seconds_worst": cancel,
             "checkpoint": checkpoint,
+            "dispatches_per_token": device.map(|d| d.0), "submissions_per_token": device.map(|d| d.1),
             "branches": many.as_ref().map(Branches::json),
         });
         output::line(line)?;
@@ -89,6 +91,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let (read, multiply) = (m.read_bytes / 1e9, m.multiply_adds / 1e9);
         let measured = format!("reads {read:.1} GB/s, {multiply:.1} G float32 multiply-adds/s");
         rows.push(row(&format!("the machine, {} threads", m.threads), measured));
+    }
+    if let Some((dispatches, submissions)) = device {
+        rows.push(row(
+            "a token of the decode",
+            format!("{dispatches:.1} dispatches, {submissions:.2} submissions"),
+        ));
     }
     rows.extend(many.iter().flat_map(Branches::rows));
     if let Some(worst) = cancel {
@@ -127,11 +135,33 @@ fn measure(model: &Model, prefill: usize, decode: usize) -> Result<(f64, f64)> {
     }
     let mut logits = session.forward(&[*last])?;
     let prefill = prefill as f64 / start.elapsed().as_secs_f64();
+    if model.info().backend == "gpu" {
+        // The device chooses; logits that travel to the host would be measured otherwise.
+        let request = Request::new(Type::text()?).max_tokens(decode);
+        let start = Instant::now();
+        let tokens = session.generate(&request)?.finish()?.tokens.len();
+        return Ok((prefill, tokens as f64 / start.elapsed().as_secs_f64()));
+    }
     let start = Instant::now();
     for _ in 0..decode {
         logits = session.forward(&[argmax(&logits)])?;
     }
     Ok((prefill, decode as f64 / start.elapsed().as_secs_f64()))
+}
+
+/// Dispatches and submissions a token of a decode; `None` on the CPU.
+fn per_token(model: &Model, args: &BenchArgs) -> Result<Option<(f64, f64)>> {
+    if model.info().backend != "gpu" {
+        return Ok(None);
+    }
+    let mut session = model.session(SessionOptions::default())?;
+    session.append(&[Block::Tokens(ids(model, args.prefill))])?;
+    let before = model.device_counters();
+    let request = Request::new(Type::text()?).max_tokens(args.decode);
+    let tokens = session.generate(&request)?.finish()?.tokens.len().max(1) as f64;
+    let after = model.device_counters();
+    let each = |after: u64, before: u64| (after - before) as f64 / tokens;
+    Ok(Some((each(after.dispatches, before.dispatches), each(after.submissions, before.submissions))))
 }
 
 /// The longest time from a cancellation to the return of the prefill that it stops, in seconds; each run cancels at

@@ -9,6 +9,8 @@ pub mod chat;
 pub mod checkpoint;
 pub mod convert;
 pub mod demo;
+#[cfg(feature = "gpu")]
+pub mod devices;
 pub mod generate;
 pub mod inspect;
 #[cfg(feature = "pull")]
