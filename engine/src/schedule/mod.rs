@@ -50,6 +50,8 @@ pub(crate) struct JobId(u64);
 pub(crate) struct Done {
     ticket: Ticket,
     slot: usize,
+    /// It was the only slot of its pass.
+    alone: bool,
 }
 
 /// How long a caller is willing to wait.
@@ -246,7 +248,7 @@ impl Scheduler {
     }
 
     /// Like [`Scheduler::select`], and queues the pass of `state` that reads the token before that is known here,
-    /// where the backend can and nobody else waits for a pass. The pass's result is an error's to discard, and the
+    /// where the backend can and nobody shares its passes. The pass's result is an error's to discard, and the
     /// state is one token longer in any case where there is one.
     pub fn select_ahead(
         &self,
@@ -274,7 +276,9 @@ impl Scheduler {
     /// again then, with the token.
     fn run_ahead(&self, done: Done, state: StateId, cancel: &CancelToken) -> Option<Done> {
         let mut queue = self.lock();
-        if !self.backend.chooses_ahead() || queue.driving || !queue.waiting.is_empty() {
+        // Who shared its last pass with others shares the next one too.
+        let shares = !done.alone || queue.driving || !queue.waiting.is_empty();
+        if shares || !self.backend.chooses_ahead() {
             return None;
         }
         queue.driving = true;
@@ -295,7 +299,7 @@ impl Scheduler {
             queue.stats.tokens += 1;
         }
         drop(turn);
-        ticket.map(|ticket| Done { ticket, slot: 0 })
+        ticket.map(|ticket| Done { ticket, slot: 0, alone: true })
     }
 
     /// A job whose result is there already.
@@ -369,8 +373,9 @@ impl Turn<'_> {
         queue.stats.passes += 1;
         queue.stats.slots += jobs.len() as u64;
         let mut unfinished = Vec::new();
+        let alone = jobs.len() == 1;
         for (slot, taken) in jobs.into_iter().enumerate() {
-            let (id, done) = (taken.queued.id, Done { ticket, slot });
+            let (id, done) = (taken.queued.id, Done { ticket, slot, alone });
             queue.stats.tokens += taken.queued.job.tokens.len() as u64;
             let wanted = !queue.abandoned.remove(&id);
             match taken.rest {

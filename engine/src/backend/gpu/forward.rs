@@ -45,6 +45,8 @@ pub struct Inputs {
     pub tiles: usize,
     /// Tokens of the longest sequence, after the pass.
     pub longest: usize,
+    /// Elements that a buffer holds at most.
+    pub room: usize,
     /// What sequences add to the weights.
     pub applied: Vec<Applied>,
 }
@@ -58,21 +60,23 @@ pub struct Source<'a> {
     pub applied: &'a [Applied],
 }
 
-/// Parts of the pages that decode attention is shared out to.
-fn parts(blocks: usize, tokens: usize, pages: usize) -> usize {
+/// Parts of the pages that decode attention is shared out to; all of them together have at most `room` elements.
+fn parts(attention: &Attention, tokens: usize, pages: usize, room: usize) -> usize {
+    let heads = attention.params.heads as usize;
+    let fit = room / (tokens * heads * (attention.head_dim + 4)).max(1);
     match pages {
         0..=PAGES_ALONE => 1,
-        _ => PARTS_TOGETHER.div_ceil(blocks * tokens).min(pages),
+        _ => PARTS_TOGETHER.div_ceil(heads / attention.group * tokens).min(pages).min(fit.max(1)),
     }
 }
 
 /// Elements that the parts of decode attention take at most.
-pub fn part_elems(model: &Model, tokens: usize) -> usize {
+pub fn part_elems(model: &Model, tokens: usize, room: usize) -> usize {
     let elems = model.layers.iter().map(|layer| match &layer.mixer {
-        Mixer::Attention(a) => {
-            let heads = a.params.heads as usize;
-            parts(heads / a.group, tokens, usize::MAX) * tokens * heads * (a.head_dim + 4)
-        }
+        Mixer::Attention(a) => match parts(a, tokens, usize::MAX, room) {
+            1 => 0,
+            parts => parts * tokens * a.params.heads as usize * (a.head_dim + 4),
+        },
         Mixer::ShortConv(_) => 0,
     });
     elems.max().unwrap_or(0)
@@ -247,7 +251,7 @@ impl Model {
         let (heads, tokens) = (attention.params.heads as usize, inputs.tokens);
         let seen = attention.window.map_or(inputs.longest, |w| inputs.longest.min(w + PAGE_TOKENS));
         let blocks = heads / attention.group;
-        let parts = parts(blocks, tokens, seen.div_ceil(PAGE_TOKENS));
+        let parts = parts(attention, tokens, seen.div_ceil(PAGE_TOKENS), inputs.room);
         let out = if parts == 1 { &a.mixed } else { &a.parts };
         let (q_norm, k_norm) = self.head_norms(attention);
         let buffers = [&inputs.facts, &a.mixer_in, q_norm, k_norm, pages, out];

@@ -171,9 +171,10 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
         single: layout.single,
         tiles: layout.facts.tiles.len(),
         longest: layout.longest,
+        room: (gpu.max_binding / 4) as usize,
         applied,
     };
-    let parts = if layout.single { part_elems(model, tokens) } else { 0 };
+    let parts = if layout.single { part_elems(model, tokens, inputs.room) } else { 0 };
     let low = lowrank::low_elems(&inputs.applied);
     let activations = shared.activations.fit(gpu, &widths, tokens, [parts, low])?;
     {
