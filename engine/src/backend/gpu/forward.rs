@@ -27,7 +27,8 @@ const SILU: u32 = 2;
 const GELU: u32 = 3;
 
 /// Workgroups that decode attention should have at least, so that every core of a large device has several.
-const PARTS_TOGETHER: usize = 512;
+/// `attention_merge` takes no more parts than this.
+const PARTS_TOGETHER: usize = 256;
 /// Pages that are not worth sharing out: putting parts together is a dispatch more.
 const PAGES_ALONE: usize = 2;
 
