@@ -22,7 +22,7 @@ pub mod tokenizer;
 pub use adapter::{Adapter, AdapterInfo, AdapterUse};
 #[cfg(feature = "gpu")]
 pub use backend::gpu::{devices, GpuDevice};
-pub use backend::{KvType, SamplerParams};
+pub use backend::{Counters, KernelTime, KvType, SamplerParams};
 pub use cancel::CancelToken;
 pub use chat::Chat;
 pub use constrain::{Reply, ToolCall, ToolChoice, ToolSyntax, Tools, Type, TypeSource};

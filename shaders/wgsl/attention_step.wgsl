@@ -1,6 +1,7 @@
 // One new token of each sequence: norms and turns its queries and key, writes key and value into their page, and
-// attends. A workgroup takes GROUP query heads of one kv head and, of the pages that the token sees, one of as many
-// parts as there are workgroups in y; several parts are put together by attention_merge.
+// attends. A workgroup takes GROUP query heads of one kv head and one part of the pages that the token sees. How these
+// are cut depends on the token alone, whatever else is in the batch: into at most `parts`, or not at all where they are
+// few. There are enough workgroups in y for the longest sequence; several parts are put together by attention_merge.
 #import "common/heads.wgsl"
 // Query heads of a workgroup.
 #const GROUP: u32 in 1, 2, 3, 4, 5, 6, 7, 8
@@ -18,6 +19,7 @@ const LANES: u32 = 128u;
 const KEYS: u32 = PAGE_TOKENS;
 // Lanes that share the walk over values: SLICES keys at a time, each WIDTH lanes.
 const SLICES: u32 = LANES / WIDTH;
+const ROUNDS: u32 = (KEYS + SLICES - 1u) / SLICES;
 const LOWEST: f32 = -3.0e38;
 var<workgroup> query: array<vec4<f32>, GROUP * WIDTH>;
 var<workgroup> fresh: array<vec4<f32>, WIDTH>;
@@ -84,7 +86,10 @@ fn main(
     let begin = begin_of(token.position);
     let first_page = begin / KEYS;
     let pages_seen = (end + KEYS - 1u) / KEYS - first_page;
-    let each = (pages_seen + groups.y - 1u) / groups.y;
+    var each = (pages_seen + params.parts - 1u) / params.parts;
+    if pages_seen <= params.alone {
+        each = pages_seen;
+    }
     let start = first_page + group.y * each;
     let to = min(start + each, first_page + pages_seen);
     let has_last = start < to && to == first_page + pages_seen;
@@ -150,7 +155,9 @@ fn main(
         var dot{h} = 0.0;
 #end
         if seen {
-            for (var i = quarter; i < WIDTH; i += 4u) {
+            // As many rounds for every lane, so that they can be unrolled and their reads are under way together.
+            for (var j = 0u; j < WIDTH / 4u; j++) {
+                let i = 4u * j + quarter;
                 let k = pages[keys + key * WIDTH + i];
 #for h in 0..8
                 if {h}u < GROUP {
@@ -199,17 +206,19 @@ fn main(
         }
 #end
         if slice < SLICES {
-            for (var p = slice; p < high; p += SLICES) {
-                if p >= low {
-                    let v = pages[keys + to_values() + p * WIDTH + place];
+            for (var j = 0u; j < ROUNDS; j++) {
+                let p = min(slice + j * SLICES, KEYS - 1u);
+                let read = pages[keys + to_values() + p * WIDTH + place];
+                let counts = slice + j * SLICES == p && p >= low && p < high;
+                // What no token has written may be anything.
+                let v = select(vec4<f32>(), read, counts);
 #for h in 0..8
-                    if {h}u < GROUP {
-                        let chance = chances[{h}u * KEYS + p];
-                        acc{h} += chance * v;
-                        total{h} += chance;
-                    }
-#end
+                if {h}u < GROUP {
+                    let chance = select(0.0, chances[{h}u * KEYS + p], counts);
+                    acc{h} += chance * v;
+                    total{h} += chance;
                 }
+#end
             }
         }
     }

@@ -117,6 +117,21 @@ pub struct Counters {
     pub submissions: u64,
     /// Kernels that were started.
     pub dispatches: u64,
+    /// Nanoseconds in which the host prepared and queued passes.
+    pub host_nanos: u64,
+}
+
+/// How long a kernel took on a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelTime {
+    /// Its name.
+    pub kernel: String,
+    /// Workgroups of a dispatch, in x, y and z; those of products follow from the rows of the matrix.
+    pub workgroups: [u32; 3],
+    /// How often it was started.
+    pub dispatches: u64,
+    /// Seconds that it ran, all dispatches together.
+    pub seconds: f64,
 }
 
 /// What a backend says about itself.
@@ -188,6 +203,15 @@ pub trait Backend: Send + Sync {
     /// What was handed to the device since the backend was made; zeros where there is none.
     fn counters(&self) -> Counters {
         Counters::default()
+    }
+    /// Times each kernel from here on, until [`Backend::kernel_times`]; that slows work down. [`Error::Device`] where the
+    /// backend cannot.
+    fn time_kernels(&self) -> Result<()> {
+        Err(crate::error::Error::Device { reason: "only a GPU times its kernels".into() })
+    }
+    /// Ends [`Backend::time_kernels`]: what ran since then, the longest together first.
+    fn kernel_times(&self) -> Result<Vec<KernelTime>> {
+        Ok(Vec::new())
     }
     /// Queues a pass. On success every state has grown by its slot's tokens; on error none has.
     fn submit(&self, batch: Batch) -> Result<Ticket>;

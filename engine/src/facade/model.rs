@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::load::{memory_bytes, ModelPlan};
 use super::session::{Session, SessionOptions};
-use crate::backend::{BackendInfo, Counters};
+use crate::backend::{BackendInfo, Counters, KernelTime};
 use crate::chat::Chat;
 use crate::constrain::{Matcher, ToolSyntax, Type};
 use crate::context::{Block, Checkpoint, PrefixStats, Restore};
@@ -129,6 +129,22 @@ impl Model {
     /// What was handed to the device since the model was loaded; zeros on the CPU.
     pub fn device_counters(&self) -> Counters {
         self.0.backend.counters()
+    }
+
+    /// Times each of the device's kernels from here on, until [`Model::kernel_times`]; that slows it down.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] where the backend or the device cannot.
+    pub fn time_kernels(&self) -> Result<()> {
+        self.0.backend.time_kernels()
+    }
+
+    /// Ends [`Model::time_kernels`]: the kernels that ran since then, by name and size, the longest together first.
+    ///
+    /// # Errors
+    /// [`crate::Error::DeviceLost`] if the device does not answer.
+    pub fn kernel_times(&self) -> Result<Vec<KernelTime>> {
+        self.0.backend.kernel_times()
     }
 
     /// What it is and where it runs.

@@ -4,16 +4,16 @@ use crate::error::{Error, Result};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Polls before sleeping: a few microseconds.
-const SPINS: u32 = 200;
+/// How long to ask without sleeping: a decode step of a fast device.
+const SPIN: Duration = Duration::from_millis(3);
 /// Between polls of a slow device: short beside a step, long beside the cost of asking.
 const PAUSE: Duration = Duration::from_micros(50);
 /// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
 const HANG: Duration = Duration::from_secs(120);
 
-/// Asks again until the result is there: spinning first, since a decode step takes well under a
-/// millisecond on a fast device, then sleeping, so that a slow one costs no core. `check` is asked meanwhile
-/// whether to go on; a device that hangs is an error.
+/// Asks again until the result is there: spinning first, since a decode step takes a millisecond or two on a fast
+/// device and a sleep lasts longer than it is asked to, then sleeping, so that a slow one costs no core. `check` is
+/// asked meanwhile whether to go on; a device that hangs is an error.
 pub(super) fn until_ready<T>(
     mut poll: impl FnMut() -> Result<Poll<T>>,
     check: impl Fn() -> Result<()>,
@@ -26,11 +26,9 @@ fn until_ready_within<T>(
     mut poll: impl FnMut() -> Result<Poll<T>>,
     check: impl Fn() -> Result<()>,
 ) -> Result<T> {
-    for _ in 0..SPINS {
-        if let Poll::Ready(value) = poll()? {
-            return Ok(value);
-        }
-        std::hint::spin_loop();
+    // Most backends have the result already.
+    if let Poll::Ready(value) = poll()? {
+        return Ok(value);
     }
     let began = Instant::now();
     loop {
@@ -41,7 +39,10 @@ fn until_ready_within<T>(
         if began.elapsed() >= patience {
             return Err(Error::DeviceLost { reason: format!("no answer for {} s", patience.as_secs()) });
         }
-        std::thread::sleep(PAUSE);
+        match began.elapsed() < SPIN {
+            true => std::hint::spin_loop(),
+            false => std::thread::sleep(PAUSE),
+        }
     }
 }
 

@@ -354,6 +354,9 @@ pub struct BenchArgs {
     /// Also decode so many branches of one context, together and one after the other
     #[arg(long, value_name = "N")]
     pub branches: Option<usize>,
+    /// On a GPU: also time each kernel of the decode, and of the prefill
+    #[arg(long)]
+    pub kernels: bool,
     /// Repetitions; medians are printed
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub runs: usize,

@@ -19,6 +19,9 @@ struct AttentionParams {
     k_norm: u32,
     q_eps: f32,
     k_eps: f32,
+    // Of one new token: parts of its pages at most, and pages that are not worth cutting.
+    parts: u32,
+    alone: u32,
 }
 
 // Vectors of a head.

@@ -1,6 +1,6 @@
 // y[t][r] = dot(weights[r], x[t]) for few tokens: a workgroup takes {ROWS} rows and {TOKENS} tokens, each lane some
 // groups of their columns. With NORM x is normed on the way: its sum of squares is taken along, and the factor
-// applied to the result.
+// applied to the result; `norm` is `[vector of a group][group]`, so that lanes read it side by side.
 #import "common/grid.wgsl"
 #import "common/product.wgsl"
 #const NORM: bool in false, true
@@ -13,7 +13,8 @@ fn multiply(group: u32, block: u32, lane: u32) {
 #end
 #for t in 0..{TOKENS}
     let x{t} = min(block * {TOKENS}u + {t}u, params.tokens - 1u) * params.groups * 8u;
-    var square{t} = 0.0;
+    var square_0_{t} = 0.0;
+    var square_1_{t} = 0.0;
 #end
 #for r in 0..{ROWS}
 #for t in 0..{TOKENS}
@@ -39,9 +40,10 @@ fn multiply(group: u32, block: u32, lane: u32) {
             var first{t} = x[x{t} + n];
             var second{t} = x[x{t} + n + 4u];
             if NORM {
-                square{t} = mac(mac(square{t}, first{t}, first{t}), second{t}, second{t});
-                first{t} *= norm[n];
-                second{t} *= norm[n + 4u];
+                square_0_{t} = mac(square_0_{t}, first{t}, first{t});
+                square_1_{t} = mac(square_1_{t}, second{t}, second{t});
+                first{t} *= norm[{k}u * params.groups + c];
+                second{t} *= norm[({k}u + 4u) * params.groups + c];
             }
             sum_a{t} += first{t}.x + first{t}.y + first{t}.z + first{t}.w;
             sum_b{t} += second{t}.x + second{t}.y + second{t}.z + second{t}.w;
@@ -70,7 +72,7 @@ fn multiply(group: u32, block: u32, lane: u32) {
 #end
     if NORM {
 #for t in 0..{TOKENS}
-        fold(lane, {ROWS}u * {TOKENS}u + {t}u, square{t});
+        fold(lane, {ROWS}u * {TOKENS}u + {t}u, square_0_{t} + square_1_{t});
 #end
     }
     settle(lane);

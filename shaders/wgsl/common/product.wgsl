@@ -30,6 +30,7 @@ const GELU: u32 = 3u;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 // [token][groups * 32]
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
+// Of the kernels for few tokens: [vector of a group][group].
 @group(0) @binding(4) var<storage, read> norm: array<vec4<f32>>;
 // By row of y.
 @group(0) @binding(5) var<storage, read> bias: array<f32>;

@@ -1,9 +1,10 @@
 //! An open device: buffers and pipelines whose failures are typed errors.
 
+use super::times::Times;
 use super::{adapter, pair, GpuOptions};
 use crate::error::{Error, Result};
 use lean_shaders::{Binding, Kernel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A compiled variant of a kernel.
 #[derive(Debug)]
@@ -26,10 +27,14 @@ pub struct Gpu {
     pub limits: wgpu::Limits,
     /// Kernels with subgroup operations run.
     pub subgroups: bool,
+    /// Kernels can be timed.
+    pub timestamps: bool,
     /// Adapter's name, for people.
     pub description: String,
     /// The largest storage binding to use, in bytes; a multiple of 4.
     pub max_binding: u64,
+    /// Times of kernels, while somebody asks for them.
+    times: Mutex<Option<Times>>,
     /// The first error that no call was there to return. Every later call returns it.
     fault: Arc<Mutex<Option<Error>>>,
 }
@@ -43,9 +48,9 @@ impl Gpu {
     async fn open_async(options: &GpuOptions) -> Result<Self> {
         let adapter = adapter::choose(options).await?;
         let limits = adapter.limits();
-        let mut features = adapter.features() & wgpu::Features::SUBGROUP;
+        let mut features = adapter.features() & (wgpu::Features::SUBGROUP | wgpu::Features::TIMESTAMP_QUERY);
         if options.no_subgroups {
-            features = wgpu::Features::empty();
+            features.remove(wgpu::Features::SUBGROUP);
         }
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("lean"),
@@ -63,7 +68,14 @@ impl Gpu {
         let max_binding = options.max_binding.map_or(offered, |lower| lower.min(offered)) / 4 * 4;
         let fault = watch(&device);
         let subgroups = features.contains(wgpu::Features::SUBGROUP);
-        Ok(Gpu { device, queue, limits, subgroups, description, max_binding, fault })
+        let timestamps = features.contains(wgpu::Features::TIMESTAMP_QUERY);
+        let times = Mutex::new(None);
+        Ok(Gpu { device, queue, limits, subgroups, timestamps, description, max_binding, times, fault })
+    }
+
+    /// Times of kernels; `None` while nobody asks for them.
+    pub fn times(&self) -> MutexGuard<'_, Option<Times>> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The error that made the device unusable, if there was one.

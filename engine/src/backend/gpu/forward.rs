@@ -26,12 +26,6 @@ const SILU: u32 = 2;
 /// The same with GELU.
 const GELU: u32 = 3;
 
-/// Workgroups that decode attention should have at least, so that every core of a large device has several.
-/// `attention_merge` takes no more parts than this.
-const PARTS_TOGETHER: usize = 256;
-/// Pages that are not worth sharing out: putting parts together is a dispatch more.
-const PAGES_ALONE: usize = 2;
-
 /// What the kernels read about the batch.
 pub struct Inputs {
     /// Tokens in all slots together.
@@ -46,8 +40,6 @@ pub struct Inputs {
     pub tiles: usize,
     /// Tokens of the longest sequence, after the pass.
     pub longest: usize,
-    /// Elements that a buffer holds at most.
-    pub room: usize,
     /// What sequences add to the weights.
     pub applied: Vec<Applied>,
 }
@@ -61,23 +53,10 @@ pub struct Source<'a> {
     pub applied: &'a [Applied],
 }
 
-/// Parts of the pages that decode attention is shared out to; all of them together have at most `room` elements.
-fn parts(attention: &Attention, tokens: usize, pages: usize, room: usize) -> usize {
-    let heads = attention.params.heads as usize;
-    let fit = room / (tokens * heads * (attention.head_dim + 4)).max(1);
-    match pages {
-        0..=PAGES_ALONE => 1,
-        _ => PARTS_TOGETHER.div_ceil(heads / attention.group * tokens).min(pages).min(fit.max(1)),
-    }
-}
-
-/// Elements that the parts of decode attention take at most.
-pub fn part_elems(model: &Model, tokens: usize, room: usize) -> usize {
+/// Elements that the parts of attention take at most, where each of so many sequences has one new token.
+pub fn part_elems(model: &Model, tokens: usize) -> usize {
     let elems = model.layers.iter().map(|layer| match &layer.mixer {
-        Mixer::Attention(a) => match parts(a, tokens, usize::MAX, room) {
-            1 => 0,
-            parts => parts * tokens * a.params.heads as usize * (a.head_dim + 4),
-        },
+        Mixer::Attention(a) => tokens * a.params.heads as usize * a.params.parts as usize * (a.head_dim + 4),
         Mixer::ShortConv(_) => 0,
     });
     elems.max().unwrap_or(0)
@@ -161,7 +140,7 @@ impl Model {
                 eps: norm.map_or(0.0, |n| n.eps),
             };
             let bias = stack.bias.as_ref().unwrap_or(&self.nothing);
-            let weight = norm.map_or(&self.nothing, |n| &n.weight);
+            let weight = norm.map_or(&self.nothing, |n| &n.by_vector);
             let buffers = [&piece.weights, &piece.scales, x, weight, bias, y];
             let (kernel, grid) = match few {
                 true => self.kernels.few(piece.format, stack.groups(), norm.is_some(), piece.rows, tokens)?,
@@ -250,9 +229,13 @@ impl Model {
         pages: &wgpu::Buffer,
     ) -> Result<()> {
         let (heads, tokens) = (attention.params.heads as usize, inputs.tokens);
+        let params = &attention.params;
         let seen = attention.window.map_or(inputs.longest, |w| inputs.longest.min(w + PAGE_TOKENS));
+        let pages_seen = seen.div_ceil(PAGE_TOKENS);
+        // Enough for the longest sequence; each is cut by its own length.
+        let parts =
+            if pages_seen <= params.alone as usize { 1 } else { pages_seen.min(params.parts as usize) };
         let blocks = heads / attention.group;
-        let parts = parts(attention, tokens, seen.div_ceil(PAGE_TOKENS), inputs.room);
         let out = if parts == 1 { &a.mixed } else { &a.parts };
         let (q_norm, k_norm) = self.head_norms(attention);
         let buffers = [&inputs.facts, &a.mixer_in, q_norm, k_norm, pages, out];

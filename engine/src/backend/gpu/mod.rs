@@ -25,6 +25,7 @@ mod scratch;
 mod states;
 mod submit;
 mod tickets;
+mod times;
 mod weights;
 
 pub use adapter::{devices, GpuDevice};
@@ -235,9 +236,24 @@ impl Backend for GpuBackend {
         self.lock().shared.counters
     }
 
+    fn time_kernels(&self) -> Result<()> {
+        if !self.gpu.timestamps {
+            return Err(times::no_clock(&self.gpu));
+        }
+        *self.gpu.times() = Some(times::Times::default());
+        Ok(())
+    }
+
+    fn kernel_times(&self) -> Result<Vec<KernelTime>> {
+        let times = self.gpu.times().take();
+        times.map_or(Ok(Vec::new()), |times| times.sums(&self.gpu))
+    }
+
     fn submit(&self, batch: Batch) -> Result<Ticket> {
         let mut inner = self.inner()?;
+        let began = web_time::Instant::now();
         let submitted = submit::submit(&self.gpu, &self.model, &mut inner, &batch)?;
+        inner.shared.counters.host_nanos += began.elapsed().as_nanos() as u64;
         let ticket = Ticket(inner.next_ticket);
         inner.next_ticket += 1;
         inner.tickets.insert(ticket, submitted);

@@ -10,6 +10,8 @@ use std::sync::Arc;
 /// RMSNorm.
 pub struct Norm {
     pub weight: wgpu::Buffer,
+    /// The same as the products for few tokens read it: `[vector of a group][group]`.
+    pub by_vector: wgpu::Buffer,
     pub width: usize,
     pub eps: f32,
 }
@@ -88,6 +90,12 @@ const MOST_HEADS: usize = 8;
 /// Elements of the query heads that a workgroup can hold.
 const MOST_QUERY: usize = 1024;
 
+/// Workgroups that attention of one new token should have at least, so that every core of a large device has some.
+/// `attention_merge` takes no more parts than this.
+const PARTS_TOGETHER: usize = 256;
+/// Pages that are not worth sharing out: putting parts together is a dispatch more.
+const PAGES_ALONE: u32 = 2;
+
 /// The query heads of a workgroup: as many as share a kv head, or a part of them.
 fn heads_together(shared: usize, head_dim: usize) -> usize {
     let fits = |n: &usize| shared.is_multiple_of(*n) && n * head_dim <= MOST_QUERY;
@@ -122,7 +130,8 @@ impl Binder<'_, '_> {
     /// A norm.
     pub fn norm(&mut self, norm: &plan::Norm) -> Result<Norm> {
         let width = self.plan.tensor(norm.weight).cols;
-        Ok(Norm { weight: self.to.vector(norm.weight)?, width, eps: norm.eps })
+        let (weight, by_vector) = self.to.norm(norm.weight)?;
+        Ok(Norm { weight, by_vector, width, eps: norm.eps })
     }
 
     fn some_norm(&mut self, norm: &Option<plan::Norm>) -> Result<Option<Norm>> {
@@ -157,6 +166,7 @@ impl Binder<'_, '_> {
     fn attention(&mut self, a: &plan::Attention) -> Result<Attention> {
         let set = self.frequencies.iter().position(|f| *f == a.rope.inv_freq).unwrap_or(0);
         let eps = |norm: &Option<plan::Norm>| norm.as_ref().map_or(0.0, |n| n.eps);
+        let group = heads_together(a.n_heads / a.n_kv_heads.max(1), a.head_dim);
         let params = AttentionParams {
             heads: a.n_heads as u32,
             kv_heads: a.n_kv_heads as u32,
@@ -169,6 +179,8 @@ impl Binder<'_, '_> {
             k_norm: u32::from(a.k_norm.is_some()),
             q_eps: eps(&a.q_norm),
             k_eps: eps(&a.k_norm),
+            parts: PARTS_TOGETHER.div_ceil(a.n_heads / group) as u32,
+            alone: PAGES_ALONE,
         };
         let q_norm = a.q_norm.as_ref().map(|n| self.to.vector(n.weight)).transpose()?;
         let k_norm = a.k_norm.as_ref().map(|n| self.to.vector(n.weight)).transpose()?;
@@ -178,7 +190,7 @@ impl Binder<'_, '_> {
             q_norm,
             k_norm,
             head_dim: a.head_dim,
-            group: heads_together(a.n_heads / a.n_kv_heads.max(1), a.head_dim),
+            group,
             window: a.window,
             params,
         })

@@ -1,6 +1,7 @@
 //! Recording dispatches and copies, then submitting them at once.
 
 use super::device::{Gpu, Pipeline};
+use super::times::Clock;
 use crate::error::Result;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -161,6 +162,11 @@ impl Pass {
 
     /// Queues everything. Nothing has been queued when this fails with an allocation.
     pub fn submit(self, gpu: &Gpu) -> Result<()> {
+        let mut times = gpu.times();
+        let mut clock = match &*times {
+            Some(_) => Some(Clock::new(gpu, self.dispatches)?),
+            None => None,
+        };
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         let mut steps = self.steps.iter().peekable();
         while let Some(step) = steps.next() {
@@ -169,8 +175,11 @@ impl Pass {
                     encoder.copy_buffer_to_buffer(from, *at, to, *to_at, Some(*bytes));
                 }
                 Step::Clear { buffer, at, bytes } => encoder.clear_buffer(buffer, *at, Some(*bytes)),
-                Step::Dispatch { .. } => {
-                    let mut compute = encoder.begin_compute_pass(&Default::default());
+                Step::Dispatch { pipeline, grid, .. } => {
+                    let timed = clock.is_some();
+                    let timestamp_writes = clock.as_mut().and_then(|c| c.around(pipeline.kernel.name, *grid));
+                    let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+                    let mut compute = encoder.begin_compute_pass(&descriptor);
                     let mut next = Some(step);
                     while let Some(step) = next {
                         if let Step::Dispatch { pipeline, group, params, grid } = step {
@@ -178,12 +187,20 @@ impl Pass {
                             compute.set_bind_group(0, group, &[*params]);
                             compute.dispatch_workgroups(grid[0], grid[1], grid[2]);
                         }
-                        next = steps.next_if(|s| matches!(s, Step::Dispatch { .. }));
+                        // Timestamps stand around a pass: each dispatch is one.
+                        next = steps.next_if(|s| !timed && matches!(s, Step::Dispatch { .. }));
                     }
                 }
             }
         }
+        if let Some(clock) = &clock {
+            clock.finish(&mut encoder);
+        }
         gpu.queue.submit([encoder.finish()]);
+        if let (Some(times), Some(clock)) = (&mut *times, clock) {
+            times.keep(clock);
+        }
+        drop(times);
         gpu.check()
     }
 }

@@ -65,6 +65,11 @@ impl Readback {
         pass.copy(from, at, &self.buffer, to_at, bytes);
     }
 
+    /// Copies the first bytes of a buffer into it.
+    pub fn copy_now(&self, encoder: &mut wgpu::CommandEncoder, from: &wgpu::Buffer, bytes: u64) {
+        encoder.copy_buffer_to_buffer(from, 0, &self.buffer, 0, Some(bytes));
+    }
+
     /// Asks for the content, after the pass that fills it was submitted.
     pub fn request(&self) {
         let ready = self.ready.clone();
@@ -76,7 +81,7 @@ impl Readback {
         self.ready.is_set()
     }
 
-    /// The content as 4-byte values, once it is there.
+    /// The content as values of 4 or 8 bytes, once it is there.
     pub fn poll<T: bytemuck::Pod>(&self) -> Result<Poll<Vec<T>>> {
         if !self.is_ready()? {
             return Ok(Poll::Pending);

@@ -144,6 +144,11 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
         slot.cancel.check()?;
     }
     check(model, inner, batch, max_tokens(gpu, &inner.widths))?;
+    if batch.slots.iter().any(|slot| matches!(slot.input, Input::Sampled(..))) {
+        // By itself, so that the token is on its way to the host, which then prepares what follows, while the pass
+        // that reads it runs.
+        inner.shared.flush(gpu)?;
+    }
     let mut grown = Vec::with_capacity(batch.slots.len());
     for slot in &batch.slots {
         grown.push(inner.states.grown(gpu, slot.state, count(&slot.input))?);
@@ -171,10 +176,9 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
         single: layout.single,
         tiles: layout.facts.tiles.len(),
         longest: layout.longest,
-        room: (gpu.max_binding / 4) as usize,
         applied,
     };
-    let parts = if layout.single { part_elems(model, tokens, inputs.room) } else { 0 };
+    let parts = if layout.single { part_elems(model, tokens) } else { 0 };
     let low = lowrank::low_elems(&inputs.applied);
     let activations = shared.activations.fit(gpu, &widths, tokens, [parts, low])?;
     {
@@ -264,7 +268,8 @@ fn check(model: &Model, inner: &Inner, batch: &Batch, most: usize) -> Result<()>
 }
 
 fn layout(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch, grown: &[Grown]) -> Result<Layout> {
-    let single = batch.slots.iter().all(|slot| count(&slot.input) == 1);
+    let parts_fit = part_elems(model, batch.slots.len()) as u64 * 4 <= gpu.max_binding;
+    let single = parts_fit && batch.slots.iter().all(|slot| count(&slot.input) == 1);
     let mut all = Layout { facts: Facts::default(), single, longest: 0, rows: Vec::new(), total_rows: 0 };
     for ((slot, grown), number) in batch.slots.iter().zip(grown).zip(0..) {
         let before = inner.states.get(slot.state)?;

@@ -64,6 +64,12 @@ impl Stack {
     }
 }
 
+/// `[group][vector of 4]` as `[vector of 4][group]`: of each group the first vector, then of each the second ...
+pub fn by_vector(values: &[f32]) -> Vec<f32> {
+    let of = |at: usize| values.chunks_exact(GROUP).flat_map(move |group| group[at..at + 4].to_vec());
+    (0..GROUP).step_by(4).flat_map(of).collect()
+}
+
 /// Uploads one stack or vector after the other.
 pub struct Uploader<'a> {
     gpu: &'a Gpu,
@@ -106,6 +112,13 @@ impl<'a> Uploader<'a> {
     pub fn vector(&mut self, id: TensorId) -> Result<wgpu::Buffer> {
         let values = self.values(id)?;
         self.floats(&self.plan.tensor(id).name.clone(), &values)
+    }
+
+    /// The weights of a norm, as they are and `[vector of a group][group]`.
+    pub fn norm(&mut self, id: TensorId) -> Result<(wgpu::Buffer, wgpu::Buffer)> {
+        let values = self.values(id)?;
+        let name = self.plan.tensor(id).name.clone();
+        Ok((self.floats(&name, &values)?, self.floats(&name, &by_vector(&values))?))
     }
 
     /// Matrices that read one input. With `pair`, two of one shape and type, their rows alternate.

@@ -1,6 +1,7 @@
 //! `lean bench`: prefill and decode speed, load time and peak memory.
 
 use super::bench_checkpoint;
+use super::bench_kernels;
 use super::bench_machine::Machine;
 use super::branches::Branches;
 use crate::args::{named, BenchArgs};
@@ -43,6 +44,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     };
     let many = args.branches.map(|n| Branches::measure(&model, args, n)).transpose()?;
     let device = per_token(&model, args)?;
+    let kernels = args.kernels.then(|| bench_kernels::measure(&model, args)).transpose()?;
     let peak = peak_memory();
     let cancel = cancel_seconds(&model, args)?;
     let checkpoint = match args.checkpoint {
@@ -61,7 +63,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "peak_memory_bytes": peak, "runs": args.runs,
             "cancelled_prefill_tokens": args.cancel, "cancel_seconds_worst": cancel,
             "checkpoint": checkpoint,
-            "dispatches_per_token": device.map(|d| d.0), "submissions_per_token": device.map(|d| d.1),
+            "dispatches_per_token": device.map(|d| d[0]), "submissions_per_token": device.map(|d| d[1]),
+            "host_seconds_per_token": device.map(|d| d[2]),
+            "kernels": kernels.as_ref().map(bench_kernels::Kernels::json),
             "branches": many.as_ref().map(Branches::json),
         });
         output::line(line)?;
@@ -92,12 +96,14 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let measured = format!("reads {read:.1} GB/s, {multiply:.1} G float32 multiply-adds/s");
         rows.push(row(&format!("the machine, {} threads", m.threads), measured));
     }
-    if let Some((dispatches, submissions)) = device {
-        rows.push(row(
-            "a token of the decode",
-            format!("{dispatches:.1} dispatches, {submissions:.2} submissions"),
-        ));
+    if let Some([dispatches, submissions, host]) = device {
+        let each = format!(
+            "{dispatches:.1} dispatches, {submissions:.2} submissions, {:.3} ms to prepare",
+            host * 1e3
+        );
+        rows.push(row("a token of the decode", each));
     }
+    rows.extend(kernels.iter().map(|k| row("kernels of a token", k.share(decode))));
     rows.extend(many.iter().flat_map(Branches::rows));
     if let Some(worst) = cancel {
         rows.push(row(
@@ -107,6 +113,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     }
     rows.extend(checkpoint.iter().flat_map(|c| c.rows()));
     table::print(&rows)?;
+    if let Some(kernels) = &kernels {
+        output::line("")?;
+        table::print(&kernels.rows())?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -149,8 +159,8 @@ fn measure(model: &Model, prefill: usize, decode: usize) -> Result<(f64, f64)> {
     Ok((prefill, decode as f64 / start.elapsed().as_secs_f64()))
 }
 
-/// Dispatches and submissions a token of a decode; `None` on the CPU.
-fn per_token(model: &Model, args: &BenchArgs) -> Result<Option<(f64, f64)>> {
+/// Dispatches, submissions and seconds of the host's preparation, a token of a decode; `None` on the CPU.
+fn per_token(model: &Model, args: &BenchArgs) -> Result<Option<[f64; 3]>> {
     if model.info().backend != "gpu" {
         return Ok(None);
     }
@@ -161,7 +171,11 @@ fn per_token(model: &Model, args: &BenchArgs) -> Result<Option<(f64, f64)>> {
     let tokens = session.generate(&request)?.finish()?.tokens.len().max(1) as f64;
     let after = model.device_counters();
     let each = |after: u64, before: u64| (after - before) as f64 / tokens;
-    Ok(Some((each(after.dispatches, before.dispatches), each(after.submissions, before.submissions))))
+    Ok(Some([
+        each(after.dispatches, before.dispatches),
+        each(after.submissions, before.submissions),
+        each(after.host_nanos, before.host_nanos) * 1e-9,
+    ]))
 }
 
 /// The longest time from a cancellation to the return of the prefill that it stops, in seconds; each run cancels at

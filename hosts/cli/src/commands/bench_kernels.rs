@@ -1,0 +1,76 @@
+//! `lean bench --kernels`: where a GPU's time goes.
+
+use super::bench::ids;
+use crate::args::BenchArgs;
+use lean_engine::{Block, Error, KernelTime, Model, Request, Result, SessionOptions, Type};
+use serde_json::{json, Value};
+
+/// Kernels of a prefill and of the decode behind it.
+pub struct Kernels {
+    prefill: Vec<KernelTime>,
+    decode: Vec<KernelTime>,
+    tokens: usize,
+}
+
+/// Times a prefill and a decode of their own: timing slows both down.
+pub fn measure(model: &Model, args: &BenchArgs) -> Result<Kernels> {
+    let mut session = model.session(SessionOptions::default())?;
+    model.time_kernels()?;
+    session.append(&[Block::Tokens(ids(model, args.prefill))])?;
+    let prefill = model.kernel_times()?;
+    let request = Request::new(Type::text()?).max_tokens(args.decode);
+    model.time_kernels()?;
+    let tokens = session.generate(&request)?.finish()?.tokens.len();
+    let decode = model.kernel_times()?;
+    if tokens == 0 {
+        return Err(Error::invalid("--kernels", "the model ended the text at once"));
+    }
+    Ok(Kernels { prefill, decode, tokens })
+}
+
+fn seconds(times: &[KernelTime]) -> f64 {
+    times.iter().map(|t| t.seconds).sum()
+}
+
+impl Kernels {
+    /// The kernels' part of the time of a token.
+    pub fn share(&self, tokens_per_second: f64) -> String {
+        let each = seconds(&self.decode) / self.tokens as f64;
+        let part = 100.0 * each * tokens_per_second;
+        format!("{:.3} ms of {:.3} ms, {part:.0} %", each * 1e3, 1e3 / tokens_per_second)
+    }
+
+    /// For people.
+    pub fn rows(&self) -> Vec<Vec<String>> {
+        let head = ["kernel", "workgroups", "dispatches", "us each", "ms", "share"];
+        let mut rows = vec![head.map(str::to_string).to_vec()];
+        for (what, times) in [("decode", &self.decode), ("prefill", &self.prefill)] {
+            let all = seconds(times);
+            for t in times {
+                let [x, y, z] = t.workgroups;
+                rows.push(vec![
+                    format!("{what}: {}", t.kernel),
+                    format!("{x} x {y} x {z}"),
+                    t.dispatches.to_string(),
+                    format!("{:.1}", 1e6 * t.seconds / t.dispatches.max(1) as f64),
+                    format!("{:.2}", t.seconds * 1e3),
+                    format!("{:.1} %", 100.0 * t.seconds / all.max(f64::MIN_POSITIVE)),
+                ]);
+            }
+        }
+        rows
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let list = |times: &[KernelTime]| -> Vec<Value> {
+            let of = |t: &KernelTime| {
+                json!({
+                    "kernel": t.kernel, "workgroups": t.workgroups, "dispatches": t.dispatches, "seconds": t.seconds,
+                })
+            };
+            times.iter().map(of).collect()
+        };
+        json!({ "tokens": self.tokens, "decode": list(&self.decode), "prefill": list(&self.prefill) })
+    }
+}
