@@ -188,9 +188,9 @@ fn embed() {
         // The second of several pieces, and ids beyond the vocabulary.
         let (row_begin, row_end) = (64, vocab);
         let m = matrix(&mut r, dtype, row_end - row_begin, 32 * groups);
-        let mut facts = Facts::default();
-        facts.ids = (0..tokens).map(|_| r.next() % (vocab as u32 + 20)).collect();
-        facts.ids[0] = CHOSEN | 3;
+        let mut ids: Vec<u32> = (0..tokens).map(|_| r.next() % (vocab as u32 + 20)).collect();
+        ids[0] = CHOSEN | 3;
+        let facts = Facts { ids, ..Default::default() };
         let chosen = [0, 1, 2, vocab as u32 - 1];
         let mut h = r.values(tokens * 32 * groups);
         let params = EmbedParams {
