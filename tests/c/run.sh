@@ -50,7 +50,8 @@ memcheck() {
   local what="valgrind: $1: no error, no leak"
   shift
   if ! command -v valgrind >/dev/null || [ "$memory" = no ]; then skip "$what"; return; fi
-  try "$what" valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect \
+  try "$what" valgrind -q --suppressions=tests/c/valgrind.supp --error-exitcode=9 --leak-check=full \
+    --show-leak-kinds=definite,indirect \
     --errors-for-leak-kinds=definite,indirect "$work/harness" "$@"
 }
 
