@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     end_with_the_reader();
+    without_mesas_device_selection();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
@@ -52,6 +53,14 @@ fn main() -> ExitCode {
             }
             ExitCode::from(exit_code(&error))
         }
+    }
+}
+
+/// Mesa's device selection asks a display server for its device and prints errors where there is none; adapters are chosen by
+/// lean itself. In a process of our own, before it has threads.
+fn without_mesas_device_selection() {
+    if std::env::var_os("NODEVICE_SELECT").is_none() {
+        std::env::set_var("NODEVICE_SELECT", "1");
     }
 }
 
