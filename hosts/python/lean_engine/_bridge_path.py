@@ -26,21 +26,31 @@ def _developed(name: str) -> list[Path]:
     return sorted((b for b in builds if b.is_file()), key=lambda b: b.stat().st_mtime, reverse=True)
 
 
+def _named(given: Optional[Union[str, os.PathLike[str]]], argument: str, variable: str) -> Optional[str]:
+    """The file that the caller names, or else the environment; that there is none is an error, and no reason to look on."""
+    for path, source in ((given, f"the `{argument}` argument"), (os.environ.get(variable), variable)):
+        if path:
+            if os.path.isfile(path):
+                return os.fspath(path)
+            raise not_found(f"{source} names {os.fspath(path)}, where there is no file")
+    return None
+
+
+def _carried(packaged: Path) -> Optional[str]:
+    """The file in this package, or else the newest build of the repository that this file lies in."""
+    return next((str(c) for c in [packaged, *_developed(packaged.name)] if c.is_file()), None)
+
+
 def find_bridge(given: Optional[Union[str, os.PathLike[str]]] = None) -> str:
     """The binary that ``spawn`` starts.
 
     It is the caller's, else ``LEAN_BRIDGE``, else the one in this package, else the newest build of the repository
     that this file lies in, else ``lean-bridge`` on the PATH. Raises ``BridgeNotFound``.
     """
-    for path, source in ((given, "the `bridge` argument"), (os.environ.get("LEAN_BRIDGE"), "LEAN_BRIDGE")):
-        if path:
-            if os.path.isfile(path):
-                return os.fspath(path)
-            raise not_found(f"{source} names {os.fspath(path)}, where there is no file")
     packaged = _PACKAGE / "bin" / BINARY
-    for candidate in [packaged, *_developed(BINARY)]:
-        if candidate.is_file():
-            return str(candidate)
+    found = _named(given, "bridge", "LEAN_BRIDGE") or _carried(packaged)
+    if found:
+        return found
     on_path = shutil.which(BINARY)
     if on_path:
         return on_path
@@ -57,15 +67,10 @@ def find_library(given: Optional[Union[str, os.PathLike[str]]] = None) -> str:
     It is the caller's, else ``LEAN_LIBRARY``, else the one in this package, else the newest build of the repository that
     this file lies in, else whatever the system's loader knows as liblean. Raises ``BridgeNotFound``.
     """
-    for path, source in ((given, "the `library` argument"), (os.environ.get("LEAN_LIBRARY"), "LEAN_LIBRARY")):
-        if path:
-            if os.path.isfile(path):
-                return os.fspath(path)
-            raise not_found(f"{source} names {os.fspath(path)}, where there is no file")
     packaged = _PACKAGE / "lib" / LIBRARY
-    for candidate in [packaged, *_developed(LIBRARY)]:
-        if candidate.is_file():
-            return str(candidate)
+    found = _named(given, "library", "LEAN_LIBRARY") or _carried(packaged)
+    if found:
+        return found
     known = ctypes.util.find_library("lean")
     if known:
         return known
