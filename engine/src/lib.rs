@@ -9,6 +9,8 @@ pub mod chat;
 pub mod constrain;
 pub mod context;
 mod error;
+#[cfg(target_arch = "wasm32")]
+pub mod event_loop;
 mod facade;
 pub mod files;
 pub mod generate;

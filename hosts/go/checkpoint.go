@@ -3,6 +3,7 @@ package lean
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -15,6 +16,9 @@ import (
 type Checkpoint struct {
 	// Tokens it holds; -1 if that is not known.
 	Tokens int
+	// Restored says what was done to it where [RestoreOptions.Policy] said what may be done: "imported", "converted" or
+	// "reprefilled". Empty otherwise.
+	Restored string
 	handle
 }
 
@@ -22,6 +26,19 @@ func newCheckpoint(e *Engine, id uint32, tokens int) *Checkpoint {
 	c := &Checkpoint{Tokens: tokens, handle: handle{eng: e, id: id}}
 	runtime.SetFinalizer(c, func(c *Checkpoint) { c.forget(checkpointDrop{c.id}) })
 	return c
+}
+
+// restored is the checkpoint of the answer to a request that read one.
+func restored(e *Engine, answer checkpoint, tail []byte) (*Checkpoint, error) {
+	c := newCheckpoint(e, answer.Checkpoint, int(answer.Tokens))
+	if len(tail) > 0 {
+		var said struct{ Restored string }
+		if err := json.Unmarshal(tail, &said); err != nil {
+			return nil, damaged("%v", err)
+		}
+		c.Restored = said.Restored
+	}
+	return c, nil
 }
 
 func take(ctx context.Context, e *Engine, m checkpointTake, owner any) (*Checkpoint, error) {
@@ -130,6 +147,10 @@ func (c *Checkpoint) Drop() error { return c.release(checkpointDrop{c.id}) }
 type RestoreOptions struct {
 	// Parent is the one that it was written with.
 	Parent *Checkpoint
+	// Policy says what may be done to a state of another exactness class, such as another backend's: nothing ("exact", the
+	// default: it is refused), take it over as it is ("convert"), or take its tokens and compute the state again
+	// ("reprefill"). [Checkpoint.Restored] then says what was done.
+	Policy string
 }
 
 func (m *Model) restoring(options *RestoreOptions, path *string) (load checkpointLoad, tail []byte, owner []any, err error) {
@@ -137,14 +158,21 @@ func (m *Model) restoring(options *RestoreOptions, path *string) (load checkpoin
 		return
 	}
 	load.Path = path
-	if options == nil || options.Parent == nil {
+	if options == nil {
 		return load, nil, []any{m}, nil
 	}
-	parent, err := options.Parent.on(m.eng, "parent")
-	if err != nil {
-		return
+	document := map[string]any{}
+	if options.Parent != nil {
+		if document["parent"], err = options.Parent.on(m.eng, "parent"); err != nil {
+			return
+		}
 	}
-	tail, err = toJSON(map[string]any{"parent": parent})
+	if options.Policy != "" {
+		document["restore"] = options.Policy
+	}
+	if len(document) > 0 {
+		tail, err = toJSON(document)
+	}
 	return load, tail, []any{m, options.Parent}, err
 }
 
@@ -154,11 +182,11 @@ func (m *Model) RestoreFile(ctx context.Context, path string, options *RestoreOp
 	if err != nil {
 		return nil, err
 	}
-	answer, _, err := call[checkpoint](ctx, m.eng.conn, load, tail, owner, nil)
+	answer, tail, err := call[checkpoint](ctx, m.eng.conn, load, tail, owner, nil)
 	if err != nil {
 		return nil, err
 	}
-	return newCheckpoint(m.eng, answer.Checkpoint, int(answer.Tokens)), nil
+	return restored(m.eng, answer, tail)
 }
 
 // Restore reads a checkpoint from its bytes, up to the reader's end, checked against this model. A nil options is the
@@ -183,11 +211,11 @@ func (m *Model) Restore(ctx context.Context, from io.Reader, options *RestoreOpt
 	if err != nil {
 		return nil, err
 	}
-	answer, _, err := answerOf[checkpoint](m2)
+	answer, tail, err := answerOf[checkpoint](m2)
 	if err != nil {
 		return nil, err
 	}
-	return newCheckpoint(m.eng, answer.Checkpoint, int(answer.Tokens)), nil
+	return restored(m.eng, answer, tail)
 }
 
 // upload sends a blob as chunks, the last of which says so and has the digest: so one is read ahead.

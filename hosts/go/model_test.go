@@ -254,6 +254,19 @@ func TestAdaptersAndKV(t *testing.T) {
 	}
 	half := load(t, e, tinyFile, &lean.LoadOptions{KV: "f16", Threads: 1, Backend: "cpu"})
 	say(t, half, lean.MaxTokens(2))
+	whole := load(t, e, tinyFile, &lean.LoadOptions{Threads: 1, Backend: "cpu"})
+	held := value[*lean.Session](t)(whole.Session(background, nil))
+	must(t, held.Append(background, lean.Text("Once upon a time")))
+	data := value[[]byte](t)(value[*lean.Checkpoint](t)(held.Checkpoint(background)).Bytes(background, nil))
+	for policy, want := range map[string]string{"": "", "exact": "", "convert": "converted", "reprefill": "reprefilled"} {
+		c, err := half.Restore(background, bytes.NewReader(data), &lean.RestoreOptions{Policy: policy})
+		if want == "" {
+			fails(t, err, lean.ErrIncompatible)
+			continue
+		}
+		must(t, err)
+		equal(t, c.Restored, want)
+	}
 	_, err = e.Load(background, tinyFile, &lean.LoadOptions{KV: "f17"})
 	fails(t, err, lean.ErrInvalidArgument)
 }

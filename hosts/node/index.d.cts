@@ -355,10 +355,22 @@ export interface SaveOptions extends CallOptions {
 }
 
 /** A state to continue from; it outlives the session it came from. */
+export interface RestoreOptions extends CallOptions {
+  /** The one that it was written with. */
+  parent?: Checkpoint;
+  /**
+   * What may be done to a state of another exactness class, such as another backend's: nothing (`exact`, the default: it is
+   * refused), take it over as it is (`convert`), or take its tokens and compute the state again (`reprefill`).
+   */
+  policy?: 'exact' | 'convert' | 'reprefill';
+}
+
 export class Checkpoint {
   private constructor();
   /** Tokens it holds, if known. */
   readonly tokens?: number;
+  /** What was done to it, where `policy` said what may be done. */
+  readonly restored?: 'imported' | 'converted' | 'reprefilled';
   /** Its self-describing bytes. */
   bytes(options?: SaveOptions): Promise<Uint8Array>;
   /** Writes it to a file: to a temporary one that is flushed and renamed. */
@@ -429,6 +441,8 @@ export interface ModelInfo {
   backend: string;
   contextLength: number;
   exactnessClass: string;
+  /** Why it runs on the CPU although a GPU would have been preferred. */
+  fallback?: string;
   [key: string]: unknown;
 }
 
@@ -449,7 +463,7 @@ export class Model {
   resume<T = unknown>(checkpoint: Checkpoint | Uint8Array | string, options?: ResumeOptions): Promise<Result<T>>;
   session(options?: CallOptions & { checkpoint?: Checkpoint | Uint8Array | string; context?: number }): Promise<Session>;
   /** A checkpoint from its bytes or from a file, checked against this model. */
-  restore(source: Uint8Array | string, options?: CallOptions & { parent?: Checkpoint }): Promise<Checkpoint>;
+  restore(source: Uint8Array | string, options?: RestoreOptions): Promise<Checkpoint>;
   /** A LoRA adapter: a .gguf file, or PEFT's folder. */
   loadAdapter(path: string, options?: CallOptions): Promise<Adapter>;
   /** Frees it now instead of when it is collected. A second time does nothing. */

@@ -4,7 +4,7 @@ use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
 use lean_engine::gguf::Gguf;
 use lean_engine::{
     Adapter, Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model,
-    Request, RequestOptions, Restore, Result, SaveOptions, Session, SessionOptions, TypeSource,
+    Request, RequestOptions, Restore, Restored, Result, SaveOptions, Session, SessionOptions, TypeSource,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,29 +99,20 @@ impl port::Model for EngineModel {
         self.model.set_prefix_cache(bytes);
     }
 
-    fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn port::Checkpoint>> {
-        self.keep(&Checkpoint::from_bytes(bytes)?)
-    }
-
-    fn checkpoint_from_delta(
-        &self,
-        bytes: &[u8],
-        parent: &dyn port::Checkpoint,
-    ) -> Result<Arc<dyn port::Checkpoint>> {
-        self.keep(&Checkpoint::from_delta(bytes, &engine_checkpoint(parent)?.0)?)
+    fn checkpoint(&self, given: port::Given<'_>) -> Result<(Arc<dyn port::Checkpoint>, Restored)> {
+        let checkpoint = match given.parent {
+            Some(parent) => Checkpoint::from_delta(given.bytes, &engine_checkpoint(parent)?.0)?,
+            None => Checkpoint::from_bytes(given.bytes)?,
+        };
+        // Restored once and thrown away: one that does not fit is refused here and not at its first use. What
+        // is kept lives in the backend, in its class, so that every use shares its pages.
+        let session = self.model.restore(&checkpoint, given.policy)?;
+        let restored = session.restored().unwrap_or(Restored::Imported);
+        Ok((Arc::new(EngineCheckpoint(session.checkpoint()?)), restored))
     }
 
     fn load_adapter(&self, path: &str) -> Result<Arc<dyn port::Adapter>> {
         Ok(Arc::new(EngineAdapter(self.model.load_adapter(path)?)))
-    }
-}
-
-impl EngineModel {
-    fn keep(&self, checkpoint: &Checkpoint) -> Result<Arc<dyn port::Checkpoint>> {
-        // Restored once and thrown away: one that does not fit is refused here and not at its first use. What
-        // is kept lives in the backend, so that every use shares its pages.
-        let session = self.model.restore(checkpoint, Restore::Exact)?;
-        Ok(Arc::new(EngineCheckpoint(session.checkpoint()?)))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Blocks, types and options pass through as JSON, since their forms are the engine's and not the protocol's.
 
-use lean_engine::{CancelToken, Error, Result};
+use lean_engine::{CancelToken, Error, Restore, Restored, Result};
 use serde_json::Value;
 use std::any::Any;
 use std::ops::Range;
@@ -55,13 +55,8 @@ pub trait Model: Send + Sync {
     fn open(&self, context: Option<usize>) -> Result<Box<dyn Session>>;
     /// A sequence that continues exactly where the checkpoint was taken.
     fn restore(&self, checkpoint: &dyn Checkpoint, context: Option<usize>) -> Result<Box<dyn Session>>;
-    /// A checkpoint from its bytes, checked against this model.
-    fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn Checkpoint>>;
-    /// The same for bytes that were made with a parent.
-    fn checkpoint_from_delta(&self, bytes: &[u8], parent: &dyn Checkpoint) -> Result<Arc<dyn Checkpoint>> {
-        let _ = parent;
-        self.checkpoint_from_bytes(bytes)
-    }
+    /// A checkpoint from its bytes, checked against this model and as it goes on here, and what was done to it.
+    fn checkpoint(&self, given: Given<'_>) -> Result<(Arc<dyn Checkpoint>, Restored)>;
     /// A JSON object of what it has done and what it takes.
     fn stats(&self) -> Value;
     /// Sets how many bytes of state it keeps of earlier contexts.
@@ -71,6 +66,16 @@ pub trait Model: Send + Sync {
         let _ = path;
         Err(Error::unsupported("adapter", "this model has no weights to adapt"))
     }
+}
+
+/// Bytes of a checkpoint, and how they may be taken over.
+pub struct Given<'a> {
+    /// What a checkpoint's `to_bytes` gave.
+    pub bytes: &'a [u8],
+    /// The checkpoint that they were made with, if any.
+    pub parent: Option<&'a dyn Checkpoint>,
+    /// What may be done to a state of another exactness class.
+    pub policy: Restore,
 }
 
 /// A state that can be continued from; immutable, shared.

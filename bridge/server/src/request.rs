@@ -1,17 +1,26 @@
 //! One open request: its cancel flag, its credit, and what other frames want of it.
 
 use crate::turn::{Signal, BLOCKS};
-use lean_engine::{CancelToken, Result};
+use lean_engine::{CancelToken, Restore, Result};
 use lean_protocol::Frame;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How a checkpoint's bytes are to be read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct How {
+    /// The checkpoint that they are a delta of.
+    pub parent: Option<u32>,
+    /// What may be done to a state of another exactness class, where the host says it.
+    pub restore: Option<Restore>,
+}
 
 /// A blob that is being uploaded with the request.
 #[derive(Debug, Default)]
 pub(crate) struct Upload {
     pub model: u32,
-    /// The checkpoint that the blob is a delta of.
-    pub parent: Option<u32>,
+    /// What else the request says.
+    pub how: How,
     pub bytes: Vec<u8>,
     pub crc: u32,
 }

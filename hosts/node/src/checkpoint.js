@@ -13,11 +13,13 @@ export class Checkpoint {
   #connection;
   #handle;
 
-  constructor(connection, { checkpoint, tokens }) {
+  constructor(connection, { checkpoint, tokens }, restored) {
     this.#connection = connection;
     this.#handle = checkpoint;
     /** Tokens it holds, if known. */
     this.tokens = tokens;
+    /** What was done to it, where the call that read it said what may be done. */
+    this.restored = restored;
     forgotten.register(this, { connection, handle: checkpoint }, this);
   }
 
@@ -94,16 +96,23 @@ function parentTail(connection, parent, rest = {}) {
   return Object.keys(document).length === 0 ? undefined : json(document);
 }
 
+const POLICIES = ['exact', 'convert', 'reprefill'];
+
+/** A checkpoint from the answer to the request that read it. */
+function made(connection, { head, tail }) {
+  return new Checkpoint(connection, head, tail?.length ? JSON.parse(new TextDecoder().decode(tail)).restored : undefined);
+}
+
 /** Reads a checkpoint for a model, from a file's path or from bytes. */
-export async function loadCheckpoint(connection, model, source, { signal, cancel, owner, parent } = {}) {
-  const tail = parentTail(connection, parent);
+export async function loadCheckpoint(connection, model, source, { signal, cancel, owner, parent, policy } = {}) {
+  if (policy !== undefined && !POLICIES.includes(policy)) throw invalid(`restore: policy: one of ${POLICIES.join(', ')}`);
+  const tail = parentTail(connection, parent, policy === undefined ? {} : { restore: policy });
   if (typeof source === 'string') {
-    const { head } = await connection.request('CHECKPOINT_LOAD', { model, path: source }, { signal, tail, cancel, owner: [owner, parent] });
-    return new Checkpoint(connection, head);
+    return made(connection, await connection.request('CHECKPOINT_LOAD', { model, path: source }, { signal, tail, cancel, owner: [owner, parent] }));
   }
   if (!ArrayBuffer.isView(source)) throw invalid('a checkpoint is restored from a Uint8Array or from the path of a file');
   const bytes = new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-  const { head } = await connection.request(
+  const answer = await connection.request(
     'CHECKPOINT_LOAD',
     { model },
     {
@@ -120,5 +129,5 @@ export async function loadCheckpoint(connection, model, source, { signal, cancel
       },
     },
   );
-  return new Checkpoint(connection, head);
+  return made(connection, answer);
 }

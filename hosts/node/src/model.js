@@ -100,8 +100,8 @@ export class Model {
 
   /** A checkpoint from its bytes or from a file, checked against this model. */
   async restore(source, options = {}) {
-    const { signal, parent } = only(options, ['signal', 'parent'], 'restore');
-    return loadCheckpoint(this.#connection, this.#model, source, { signal, parent, owner: this });
+    const { signal, parent, policy } = only(options, ['signal', 'parent', 'policy'], 'restore');
+    return loadCheckpoint(this.#connection, this.#model, source, { signal, parent, policy, owner: this });
   }
 
   /** A LoRA adapter: a .gguf file, or PEFT's folder. */

@@ -34,6 +34,31 @@ test('a checkpoint goes on where keys and values are stored alike', async () => 
   assert.ok(sizes.every((size, i) => i === 0 || size < sizes[i - 1]), `each is smaller: ${sizes}`);
 });
 
+test('what may be done to a checkpoint of another class is said, and what was done is heard', async () => {
+  const half = await lean.load(file, { threads: 1, kv: 'f16' });
+  const session = await half.session();
+  await session.append('Once upon a time');
+  const bytes = await (await session.checkpoint()).bytes();
+  const whole = await lean.load(file, { threads: 1 });
+  const text = async (model, start) => (await model.generate(type.text(), { ...start, maxTokens: 6 })).text;
+  const there = await text(half, { blocks: 'Once upon a time' });
+  const here = await text(whole, { blocks: 'Once upon a time' });
+  for (const [model, policy, restored, continued] of [
+    [half, 'exact', 'imported', there],
+    [half, 'convert', 'imported', there],
+    [whole, 'convert', 'converted', null],
+    [whole, 'reprefill', 'reprefilled', here],
+  ]) {
+    const checkpoint = await model.restore(bytes, { policy });
+    assert.deepEqual([checkpoint.restored, checkpoint.tokens], [restored, session.tokens], policy);
+    const made = await text(model, { checkpoint });
+    if (continued !== null) assert.equal(made, continued, policy);
+  }
+  assert.equal((await half.restore(bytes)).restored, undefined);
+  await assert.rejects(whole.restore(bytes, { policy: 'exact' }), { code: 301 });
+  await assert.rejects(whole.restore(bytes, { policy: 'about' }), /exact, convert, reprefill/);
+});
+
 test('an unknown name is refused', async () => {
   await assert.rejects(lean.load(file, { kv: 'f17' }), /f17/);
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
 import zlib
@@ -21,9 +22,13 @@ CheckpointLike = Union["Checkpoint", bytes, bytearray, memoryview, str, "os.Path
 class Checkpoint:
     """A state to continue from; it outlives the session it came from. Freed when collected, or with ``drop()``."""
 
-    def __init__(self, engine: Engine, handle: int, tokens: Optional[int] = None) -> None:
+    def __init__(
+        self, engine: Engine, handle: int, tokens: Optional[int] = None, restored: Optional[str] = None
+    ) -> None:
         #: Tokens it holds, if known.
         self.tokens = tokens
+        #: What was done to it, where ``policy`` said what may be done: imported, converted or reprefilled.
+        self.restored = restored
         self._engine = engine
         self._handle: Optional[int] = handle
         connection = engine.connection
@@ -96,19 +101,21 @@ def load_checkpoint(
     model: int,
     source: CheckpointLike,
     *,
+    policy: Optional[str] = None,
     cancel: Optional[CancelToken] = None,
     timeout: Optional[float] = None,
 ) -> Checkpoint:
     """A checkpoint for a model, from itself, from bytes, or from a file."""
+    tail = b"" if policy is None else json.dumps({"restore": policy}).encode()
     if isinstance(source, Checkpoint):
         source.handle_on(engine)
         return source
     head: dict[str, Any] = {"model": model}
     if isinstance(source, (str, os.PathLike)):
         head["path"] = os.path.abspath(os.fspath(source))
-        answer = engine.connection.call("CHECKPOINT_LOAD", head, cancel=cancel, timeout=timeout)
+        answer = engine.connection.call("CHECKPOINT_LOAD", head, tail, cancel=cancel, timeout=timeout)
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        request = engine.connection.open("CHECKPOINT_LOAD", head, cancel=cancel, timeout=timeout)
+        request = engine.connection.open("CHECKPOINT_LOAD", head, tail, cancel=cancel, timeout=timeout)
         try:
             _upload(engine, request.id, bytes(source), request)
             answer = request.wait()
@@ -116,7 +123,8 @@ def load_checkpoint(
             request.close()
     else:
         raise errors.invalid(f"a checkpoint is restored from bytes or from the path of a file, and not from {source!r}")
-    return Checkpoint(engine, answer.head["checkpoint"], answer.head["tokens"])
+    restored = json.loads(answer.tail)["restored"] if answer.tail else None
+    return Checkpoint(engine, answer.head["checkpoint"], answer.head["tokens"], restored)
 
 
 def _upload(engine: Engine, request_id: int, data: bytes, request: Any) -> None:

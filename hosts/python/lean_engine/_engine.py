@@ -318,10 +318,22 @@ class Model(_Generator):
         return Session(self._engine, answer.head)
 
     def restore(
-        self, source: CheckpointLike, *, cancel: Optional[CancelToken] = None, timeout: Optional[float] = None
+        self,
+        source: CheckpointLike,
+        *,
+        policy: Optional[str] = None,
+        cancel: Optional[CancelToken] = None,
+        timeout: Optional[float] = None,
     ) -> Checkpoint:
-        """A checkpoint from its bytes or from a file, checked against this model."""
-        return load_checkpoint(self._engine, self._handle, source, cancel=cancel, timeout=timeout)
+        """A checkpoint from its bytes or from a file, checked against this model.
+
+        ``policy`` says what may be done to a state of another exactness class, such as another backend's: nothing
+        (``exact``, the default: it is refused), take it over as it is (``convert``), or take its tokens and compute the
+        state again (``reprefill``). The checkpoint's ``restored`` then says what was done.
+        """
+        return load_checkpoint(
+            self._engine, self._handle, source, policy=policy, cancel=cancel, timeout=timeout
+        )
 
     def load_adapter(self, path: Union[str, os.PathLike[str]], *, timeout: Optional[float] = None) -> Adapter:
         """A LoRA adapter for its sessions: a .gguf file, or PEFT's folder."""

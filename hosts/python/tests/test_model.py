@@ -96,6 +96,13 @@ class Tiny(unittest.TestCase):
             session.set_adapters([])
             with self.assertRaises(lean.InputError):
                 model.load_adapter("no/such/adapter.gguf")
+            data = session.checkpoint().to_bytes()
+        self.assertRaises(lean.LeanError, self.model.restore, data)
+        for policy, restored in (("convert", "converted"), ("reprefill", "reprefilled")):
+            checkpoint = self.model.restore(data, policy=policy)
+            self.assertEqual((checkpoint.restored, checkpoint.tokens), (restored, session.tokens))
+            self.model.generate(str, checkpoint=checkpoint, max_tokens=2)
+        self.assertRaises(lean.InputError, self.model.restore, data, policy="about")
         with self.assertRaises(lean.LeanError):
             self.engine.load(TINY, kv="f17")
 

@@ -38,13 +38,17 @@ export interface LoadOptions extends CallOptions {
 
 export interface Capabilities {
   webgpu: boolean;
+  /** The adapter is software, which only `backend: 'gpu'` uses. */
+  softwareAdapter: boolean;
+  /** WebAssembly can be suspended (JSPI), without which no GPU can be waited for. */
+  suspends: boolean;
   shaderF16: boolean;
   subgroups: boolean;
   crossOriginIsolated: boolean;
   hardwareConcurrency: number;
   fileSystem: boolean;
-  /** What `backend: "auto"` means here. */
-  backend: 'single';
+  /** What `backend: "auto"` tries first. */
+  backend: 'gpu' | 'single';
 }
 
 export interface CachedModel {
@@ -69,7 +73,8 @@ export interface Engine extends Model {
   readonly info: ModelInfo;
   /** Name and version of the engine. */
   readonly version: string;
-  readonly backend: 'single';
+  /** `single` is one thread with SIMD; `info.fallback` says why it is not the GPU. */
+  readonly backend: 'gpu' | 'single';
   readonly source: { size: number; digest?: string; from: 'cache' | 'network' | 'file' } | null;
   /** Resolves, never rejects, once the instance has ended: disposed of, or after a panic. */
   readonly ended: Promise<LeanError>;

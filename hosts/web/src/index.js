@@ -10,6 +10,7 @@ import { wireBlocks } from './client/options.js';
 import { Type, type } from './client/type.js';
 import { mailbox } from './cancels.js';
 import { cache } from './store.js';
+import { suspends } from './suspend.js';
 import { engineError, WorkerTransport } from './transport.js';
 
 export { Checkpoint, Engine, LeanError, Model, Session, Stream, Type, type };
@@ -24,25 +25,30 @@ const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 async function capabilities() {
   const gpu = globalThis.navigator?.gpu;
   const adapter = await gpu?.requestAdapter().catch(() => null);
+  const software = adapter?.info?.isFallbackAdapter ?? false;
   return {
     webgpu: Boolean(adapter),
+    /** The adapter is software: used only where `backend: "gpu"` asks for it. */
+    softwareAdapter: software,
+    /** WebAssembly can be suspended, without which no GPU can be waited for. */
+    suspends,
     shaderF16: adapter?.features.has('shader-f16') ?? false,
     subgroups: adapter?.features.has('subgroups') ?? false,
     crossOriginIsolated: globalThis.crossOriginIsolated === true,
     hardwareConcurrency: globalThis.navigator?.hardwareConcurrency ?? 1,
     fileSystem: typeof globalThis.navigator?.storage?.getDirectory === 'function',
-    /** What `backend: "auto"` means here. */
-    backend: 'single',
+    /** What `backend: "auto"` tries first; a model that it cannot run is run on one thread. */
+    backend: adapter && suspends && !software ? 'gpu' : 'single',
   };
 }
 
-function chosenBackend(backend = 'auto') {
+/** A backend as the engine names it. */
+function wired(backend = 'auto') {
   if (!BACKENDS.includes(backend)) throw invalid(`load: backend: one of ${BACKENDS.join(', ')}`);
-  if (backend === 'gpu' || backend === 'threads') {
-    const what = backend === 'gpu' ? 'WebGPU' : 'threads';
-    throw new LeanError(`load: this package has no build for ${what} yet; use backend: "auto"`, { code: 402, name: 'device', class: 'resource' });
+  if (backend === 'threads') {
+    throw new LeanError('load: this package has no build for threads yet; use backend: "auto"', { code: 402, name: 'device', class: 'resource' });
   }
-  return 'single';
+  return backend === 'single' ? 'cpu' : backend;
 }
 
 /** What a source is for the worker. */
@@ -78,7 +84,7 @@ export const Lean = {
   async load(source, options = {}) {
     const known = ['backend', 'context', 'kv', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
     const { signal, onProgress, worker, wasm, ...how } = only(options, known, 'load');
-    const chosen = chosenBackend(how.backend);
+    const backend = wired(how.backend);
     const echo = typeof source === 'string' && /^echo(\?|$)/.test(source);
     const given = echo ? null : described(source, how);
     signal?.throwIfAborted();
@@ -88,10 +94,10 @@ export const Lean = {
       const { cache: _, digest, ...rest } = how;
       const from = given && (await transport.call('prepare', { as: MODEL, ...given }, { signal, onProgress }));
       const progress = onProgress && ((p) => onProgress({ stage: 'load', ...p }));
-      const wire = { ...rest, backend: 'cpu', onProgress: progress, signal };
+      const wire = { ...rest, backend, onProgress: progress, signal };
       const engine = await loadModel(connection, echo ? source : MODEL, wire, Engine);
       await transport.call('release', { as: MODEL });
-      engine.attach({ transport, connection, version: hello.engine, backend: chosen, source: from });
+      engine.attach({ transport, connection, version: hello.engine, source: from });
       return engine;
     } catch (e) {
       transport.kill();
@@ -106,13 +112,13 @@ class Engine extends Model {
   #connection;
 
   /** For `Lean.load`. */
-  attach({ transport, connection, version, backend, source }) {
+  attach({ transport, connection, version, source }) {
     this.#transport = transport;
     this.#connection = connection;
     /** Name and version of the engine. */
     this.version = version;
-    /** What it runs on: `single` is one thread with SIMD. */
-    this.backend = backend;
+    /** What it runs on: `gpu`, or `single`, which is one thread with SIMD; `info.fallback` says why not the GPU. */
+    this.backend = this.info?.backend === 'gpu' ? 'gpu' : 'single';
     /** Where the bytes came from, how many, and their SHA-256 where it is known. */
     this.source = source;
     /** Resolves, never rejects, with the error that says how the instance ended: disposed of, or a panic. */

@@ -6,6 +6,7 @@
 // {ended: {exitCode} | {panic}}.
 
 import { Cancels } from './cancels.js';
+import { suspends } from './suspend.js';
 
 const END = 1;
 const HEADER_BYTES = 16;
@@ -15,13 +16,13 @@ const MAGIC_BYTES = 8;
 
 /**
  * Serves one engine.
- * @param {{ engine: any, box: Int32Array | null, post: (message: object, transfer?: ArrayBuffer[]) => void,
+ * @param {{ engine: any, exports: WebAssembly.Exports, box: Int32Array | null, post: (message: object, transfer?: ArrayBuffer[]) => void,
  *   soon: (f: () => void) => void, prepare: (given: object, tools: object) => Promise<object>,
  *   find?: (name: string) => object }} environment
- *   `engine`: the exports of the wasm package; `soon` runs a function after the messages that wait by now; `prepare`
+ *   `engine`: the wasm package, `exports` what it was made of; `soon` runs a function after the messages that wait by now; `prepare`
  *   makes a reader { size, read(offset, into) } of what the page named; `find`, if there is one, of a name that it did not.
  */
-export function serve({ engine, box, post, soon, prepare, find }) {
+export function serve({ engine, exports, box, post, soon, prepare, find }) {
   const cancels = new Cancels(box);
   const readers = new Map();
   const aborts = new Map();
@@ -29,6 +30,8 @@ export function serve({ engine, box, post, soon, prepare, find }) {
   let over = false;
   let running = false;
   let greeted = false;
+  /** What the page said while the engine's call was suspended: no other may begin then. */
+  let held = null;
 
   const worker = {
     write(bytes) {
@@ -76,10 +79,15 @@ export function serve({ engine, box, post, soon, prepare, find }) {
     }
   }
 
-  function run() {
+  /** Lets requests have their turns. The call may be suspended, until a GPU has answered. */
+  async function run() {
+    held = [];
+    const more = await compute().catch((e) => end({ panic: panic ?? String(e?.message ?? e) }));
+    const meanwhile = held;
+    held = null;
     running = false;
-    const more = guarded(() => server.run());
     if (over) return;
+    meanwhile.forEach(receive);
     const exitCode = server.ended();
     if (exitCode !== undefined) end({ exitCode });
     else if (more) awake();
@@ -127,22 +135,25 @@ export function serve({ engine, box, post, soon, prepare, find }) {
     },
   };
 
+  /** Takes a message of the page. */
+  function receive(message) {
+    if (message.abort !== undefined) return void aborts.get(message.abort)?.abort();
+    if (message.url) cancels.begin(message.id, message.url);
+    if (held) return void held.push({ ...message, url: undefined });
+    if (message.bytes) {
+      guarded(() => server.receive(message.bytes));
+      awake();
+    } else if (message.end) {
+      guarded(() => server.close());
+      end({ exitCode: 0 });
+    } else if (message.call !== undefined) {
+      void answer(message);
+    }
+  }
+
   const server = new engine.Server(worker);
-  return {
-    /** Takes a message of the page. */
-    receive(message) {
-      if (message.bytes) {
-        if (message.url) cancels.begin(message.id, message.url);
-        guarded(() => server.receive(message.bytes));
-        awake();
-      } else if (message.end) {
-        guarded(() => server.close());
-        end({ exitCode: 0 });
-      } else if (message.abort !== undefined) {
-        aborts.get(message.abort)?.abort();
-      } else if (message.call !== undefined) {
-        void answer(message);
-      }
-    },
-  };
+  // A suspended call must have nothing but WebAssembly between its ends: the export itself, not the package's method.
+  const suspended = suspends && WebAssembly.promising(exports.server_run);
+  const compute = async () => (suspended ? (await suspended(server.__wbg_ptr)) !== 0 : server.run());
+  return { receive };
 }

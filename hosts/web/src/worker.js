@@ -19,9 +19,9 @@ const early = [];
 self.onmessage = ({ data }) => early.push(data);
 
 async function start({ box, wasm }) {
-  await engine.default({ module_or_path: wasm ?? new URL('./engine/lean_web_bg.wasm', import.meta.url) });
+  const exports = await engine.default({ module_or_path: wasm ?? new URL('./engine/lean_web_bg.wasm', import.meta.url) });
   const post = (message, transfer = []) => self.postMessage(message, transfer);
-  const instance = serve({ engine, box, post, soon: queue(), prepare });
+  const instance = serve({ engine, exports, box, post, soon: queue(), prepare });
   self.onmessage = ({ data }) => instance.receive(data);
   early.splice(0).forEach((message) => instance.receive(message));
 }

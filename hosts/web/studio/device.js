@@ -8,11 +8,13 @@ const NAMES = {
   crossOriginIsolated: 'May share memory with workers',
   hardwareConcurrency: 'Processors',
   webgpu: 'WebGPU',
+  softwareAdapter: 'WebGPU: in software',
+  suspends: 'Suspends WebAssembly (JSPI), which WebGPU needs here',
   shaderF16: 'WebGPU: half precision in shaders',
   subgroups: 'WebGPU: subgroups',
   fileSystem: 'Keeps models (OPFS)',
 };
-const said = (value) => (value === true ? 'yes' : value === false ? 'no' : value === 'single' ? 'CPU, one thread with SIMD' : String(value));
+const said = (value) => (value === true ? 'yes' : value === false ? 'no' : value === 'single' ? 'CPU, one thread with SIMD' : value === 'gpu' ? 'WebGPU' : String(value));
 const table = () => document.getElementById('capabilities');
 
 /** Fills the table. */
@@ -27,7 +29,12 @@ export async function showDevice() {
 /** Compares texts with those of the native build. */
 async function check(say) {
   const lines = (await (await fetch('check/expected.jsonl')).text()).trim().split('\n');
-  const engine = await Lean.load('check/model.gguf', { cache: false });
+  const { webgpu, suspends } = await Lean.capabilities();
+  for (const backend of webgpu && suspends ? ['single', 'gpu'] : ['single']) await checkOn(backend, lines, say);
+}
+
+async function checkOn(backend, lines, say) {
+  const engine = await Lean.load('check/model.gguf', { cache: false, backend });
   say(`${engine.version}, ${said(engine.backend)}, ${engine.info.exactnessClass}`);
   let equal = 0;
   for (const { prompt, tokens, text } of lines.map((line) => JSON.parse(line))) {

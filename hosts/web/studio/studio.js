@@ -26,7 +26,7 @@ async function load(source) {
   try {
     await engine?.dispose();
     setEngine(null);
-    setEngine(await Lean.load(source, { signal: mine.signal, onProgress: showProgress }));
+    setEngine(await Lean.load(source, { backend: $('backend').value, signal: mine.signal, onProgress: showProgress }));
   } catch (e) {
     if (!mine.signal.aborted) say($('model-error'), e.message);
   }
@@ -65,7 +65,7 @@ function setEngine(made) {
 async function showStatus() {
   const { info, backend } = engine;
   const memory = await engine.memory().catch(() => 0);
-  $('status').textContent = `${info.name || info.architecture} · ${backend === 'single' ? 'CPU, one thread' : backend} · ${megabytes(memory)}`;
+  $('status').textContent = `${info.name || info.architecture} · ${backend === 'single' ? 'CPU, one thread' : `WebGPU, ${info.device}`} · ${megabytes(memory)}`;
 }
 
 /** What can be chosen: what the site offers, and what is cached. */
@@ -337,8 +337,9 @@ $('open').addEventListener('change', async () => {
   $('open').value = '';
   if (!file) return;
   try {
-    const checkpoint = await engine.restore(new Uint8Array(await file.arrayBuffer()));
-    tree.add(tree.chosen, { label: file.name, detail: 'opened', checkpoint });
+    const checkpoint = await engine.restore(new Uint8Array(await file.arrayBuffer()), { policy: 'convert' });
+    const detail = checkpoint.restored === 'converted' ? 'opened, converted from another backend' : 'opened';
+    tree.add(tree.chosen, { label: file.name, detail, checkpoint });
   } catch (e) {
     say($('value-error'), e.message);
   }

@@ -61,7 +61,9 @@ export async function server({ isolated = true } = {}) {
 
 /** Headless Chromium. */
 export async function launch() {
-  const args = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  const args = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync',
+    // Software WebGPU (SwiftShader), where there is no other.
+    '--enable-unsafe-webgpu'];
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', headless: true, args });
 }
 

@@ -106,7 +106,7 @@ describe('loading', () => {
     ['a file without its end', `/short/${MODEL}`, { cache: false }, 201, /./],
     ['another digest', `/models/${MODEL}`, { digest: '0'.repeat(64) }, 201, /SHA-256 is [0-9a-f]{64}, not 0000/],
     ['what is no model', '/index.js', { cache: false }, 201, /./],
-    ['a backend that is not built', `/models/${MODEL}`, { backend: 'gpu' }, 402, /WebGPU/],
+    ['a backend that is not built', `/models/${MODEL}`, { backend: 'threads' }, 402, /threads/],
     ['an unknown option', `/models/${MODEL}`, { cach: false }, 100, /unknown option cach/],
   ]) {
     test(`${what} is an error that says so`, async (t) => {
@@ -229,6 +229,50 @@ describe('generating', () => {
     assert.equal(seen.ended, 'panic');
     assert.equal(seen.text, 'one two');
   });
+});
+
+test('on the GPU: texts and values of the CPU, checkpoints from one to the other, a prefill cancelled', async (t) => {
+  const page = await fresh(t);
+  const expression = { id: '0 <= number.integer <= 999', name: 'string < 16' };
+  const made = await page.evaluate(async ({ url, expression }) => {
+    // One load each: software GPUs take seconds to compile the kernels.
+    const began = performance.now();
+    const engines = { gpu: await lean.Lean.load(url, { backend: 'gpu' }) };
+    const load = performance.now() - began;
+    engines.single = await lean.Lean.load(url, { backend: 'single' });
+    const [said, bytes] = [{}, {}];
+    for (const [backend, engine] of Object.entries(engines)) {
+      const session = await engine.session();
+      await session.append('Once upon a time');
+      bytes[backend] = await (await session.checkpoint()).bytes();
+      const { text } = await session.generate(lean.type.text(), { maxTokens: 16 });
+      const { text: value } = await engine.generate(lean.type(expression), { blocks: 'Invent a user.' });
+      const together = await Promise.all(['Oslo', 'Rome'].map((blocks) => engine.generate(lean.type.text(), { blocks, maxTokens: 4 })));
+      said[backend] = { text, value, together: together.map((result) => result.text), info: engine.info, backend: engine.backend };
+    }
+    const moved = [];
+    for (const [to, from] of [['gpu', 'single'], ['single', 'gpu']]) {
+      const refused = (await failure(engines[to].restore(bytes[from])))?.code;
+      const checkpoint = await engines[to].restore(bytes[from], { policy: 'convert' });
+      const { text } = await engines[to].generate(lean.type.text(), { checkpoint, maxTokens: 16 });
+      moved.push([refused, checkpoint.restored, text]);
+    }
+    const session = await engines.gpu.session();
+    const abort = new AbortController();
+    const appending = session.append('word '.repeat(900), { signal: abort.signal, onPrefill: () => abort.abort('enough') });
+    const reason = await appending.then(() => null, (e) => e);
+    const { text: after } = await session.generate(lean.type.text(), { blocks: 'Once upon a time', maxTokens: 16 });
+    const can = await lean.Lean.capabilities();
+    for (const engine of Object.values(engines)) await engine.dispose();
+    return { can, said, moved, reason, after, load };
+  }, { url: `/models/${MODEL}`, expression });
+  const { gpu, single } = made.said;
+  t.diagnostic(`${gpu.info.device}, ${gpu.info.exactnessClass}, loaded in ${(made.load / 1000).toFixed(1)} s; ${JSON.stringify(made.can)}`);
+  assert.deepEqual([gpu.backend, single.backend], ['gpu', 'single']);
+  for (const what of ['text', 'value', 'together']) assert.deepEqual(gpu[what], single[what], what);
+  assert.equal(`${single.text}\n`, native('--prompt', 'Once upon a time', '-n', '16'));
+  assert.deepEqual(made.moved, [[301, 'converted', single.text], [301, 'converted', single.text]]);
+  assert.deepEqual([made.reason, made.after], ['enough', single.text]);
 });
 
 describe('cancelling in the middle of a computation', () => {

@@ -5,7 +5,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import * as engine from '../dist/engine/lean_web.js';
 import { serve } from '../dist/instance.js';
 
-engine.initSync({ module: readFileSync(new URL('../dist/engine/lean_web_bg.wasm', import.meta.url)) });
+const exports = engine.initSync({ module: readFileSync(new URL('../dist/engine/lean_web_bg.wasm', import.meta.url)) });
 
 /** A model's file; the conformance scripts name models by their paths. */
 function reader(path) {
@@ -24,6 +24,7 @@ function reader(path) {
 
 const instance = serve({
   engine,
+  exports,
   box: workerData.box,
   post: (message, transfer) => parentPort.postMessage(message, transfer),
   soon: setImmediate,

@@ -13,8 +13,8 @@ mod session;
 
 pub use behaviour::Behaviour;
 
-use crate::port::{Checkpoint, Host, LoadSpec, Model, OnProgress, Session};
-use lean_engine::{CancelToken, Error, Result};
+use crate::port::{Checkpoint, Given, Host, LoadSpec, Model, OnProgress, Session};
+use lean_engine::{CancelToken, Error, Restored, Result};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl Model for EchoModel {
         json!({})
     }
     fn set_prefix_cache(&self, _bytes: u64) {}
-    fn checkpoint_from_bytes(&self, bytes: &[u8]) -> Result<Arc<dyn Checkpoint>> {
-        Ok(Arc::new(checkpoint::EchoCheckpoint::from_bytes(bytes)?))
+    fn checkpoint(&self, given: Given<'_>) -> Result<(Arc<dyn Checkpoint>, Restored)> {
+        Ok((Arc::new(checkpoint::EchoCheckpoint::from_bytes(given.bytes)?), Restored::Imported))
     }
 }

@@ -4,9 +4,9 @@ use super::{document, document_of, only};
 use crate::connection::{Agreed, Answer, Inner, Job};
 use crate::failure::{Failure, Outcome};
 use crate::files;
-use crate::port::{Checkpoint, Model};
-use crate::request::{Request, Upload};
-use lean_engine::Error;
+use crate::port::{Checkpoint, Given};
+use crate::request::{How, Request, Upload};
+use lean_engine::{Error, Restore, Restored};
 use lean_protocol::{crc32, messages as m, Flags, Frame, CHUNK_BYTES};
 use serde_json::Value;
 use std::path::Path;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 const CHUNK_HEAD_BYTES: usize = 32;
 
 /// Keeps a checkpoint and answers its handle.
-pub(super) fn keep(job: &Job, checkpoint: Arc<dyn Checkpoint>) -> Outcome<Answer> {
+pub(super) fn keep(job: &Job, checkpoint: Arc<dyn Checkpoint>, tail: Vec<u8>) -> Outcome<Answer> {
     let tokens = checkpoint.tokens() as u32;
     let checkpoint = job.inner.tables.checkpoints.insert(checkpoint)?;
-    Ok(job.answer(&m::Checkpoint { checkpoint, tokens }, Vec::new()))
+    Ok(job.answer(&m::Checkpoint { checkpoint, tokens }, tail))
 }
 
 pub(crate) async fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> {
@@ -30,7 +30,7 @@ pub(crate) async fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> 
         Some(Value::Bool(compress)) => *compress,
         Some(_) => return Err(Error::invalid("compress", "true or false").into()),
     };
-    let parent = parent(job, &doc)?;
+    let parent = parent(job, parent_handle(&doc)?)?;
     let checkpoint = job.inner.tables.checkpoints.get(save.checkpoint)?;
     let bytes = checkpoint.to_bytes_with(compress, parent.as_deref())?;
     job.request.cancel.check()?;
@@ -47,21 +47,27 @@ pub(crate) async fn save(job: &Job, save: m::CheckpointSave) -> Outcome<Answer> 
 }
 
 pub(crate) fn load_file(job: &Job, load: m::CheckpointLoad) -> Outcome<Answer> {
-    let model = job.inner.tables.models.get(load.model)?;
+    let how = how(&document(job)?)?;
     let path = load.path.unwrap_or_default();
+    job.inner.tables.models.get(load.model)?;
     let bytes = files::read(Path::new(&path))?;
     job.request.cancel.check()?;
-    let doc = document(job)?;
-    only(&doc, &["parent"])?;
-    keep(job, read(&*model, &bytes, parent(job, &doc)?)?)
+    read(job, load.model, &bytes, how)
 }
 
-/// The checkpoint that the document names as parent.
-fn parent(job: &Job, doc: &Value) -> Outcome<Option<Arc<dyn Checkpoint>>> {
-    Ok(match parent_handle(doc)? {
-        Some(handle) => Some(job.inner.tables.checkpoints.get(handle)?),
-        None => None,
-    })
+/// What a request says of the bytes.
+fn how(doc: &Value) -> Outcome<How> {
+    only(doc, &["parent", "restore"])?;
+    let restore = match doc.get("restore") {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(match value.as_str() {
+            Some("exact") => Restore::Exact,
+            Some("convert") => Restore::Convert,
+            Some("reprefill") => Restore::Reprefill,
+            _ => return Err(Error::invalid("restore", "one of exact, convert, reprefill").into()),
+        }),
+    };
+    Ok(How { parent: parent_handle(doc)?, restore })
 }
 
 fn parent_handle(doc: &Value) -> Outcome<Option<u32>> {
@@ -74,22 +80,31 @@ fn parent_handle(doc: &Value) -> Outcome<Option<u32>> {
     }
 }
 
-fn read(
-    model: &dyn Model,
-    bytes: &[u8],
-    parent: Option<Arc<dyn Checkpoint>>,
-) -> Outcome<Arc<dyn Checkpoint>> {
-    Ok(match parent {
-        Some(parent) => model.checkpoint_from_delta(bytes, &*parent)?,
-        None => model.checkpoint_from_bytes(bytes)?,
+fn parent(job: &Job, handle: Option<u32>) -> Outcome<Option<Arc<dyn Checkpoint>>> {
+    Ok(match handle {
+        Some(handle) => Some(job.inner.tables.checkpoints.get(handle)?),
+        None => None,
     })
+}
+
+/// Reads a checkpoint and keeps it. A host that says what may be done to it hears what was done.
+fn read(job: &Job, model: u32, bytes: &[u8], how: How) -> Outcome<Answer> {
+    let model = job.inner.tables.models.get(model)?;
+    let parent = parent(job, how.parent)?;
+    let policy = how.restore.unwrap_or_default();
+    let (checkpoint, restored) = model.checkpoint(Given { bytes, parent: parent.as_deref(), policy })?;
+    let said = match restored {
+        Restored::Shared | Restored::Imported => "imported",
+        Restored::Converted => "converted",
+        Restored::Reprefilled => "reprefilled",
+    };
+    let tail = how.restore.map(|_| serde_json::json!({ "restored": said }).to_string().into_bytes());
+    keep(job, checkpoint, tail.unwrap_or_default())
 }
 
 /// What an upload is for, from its first frame.
 pub(crate) fn upload(model: u32, frame: &Frame) -> Outcome<Upload> {
-    let doc = document_of(frame)?;
-    only(&doc, &["parent"])?;
-    Ok(Upload { model, parent: parent_handle(&doc)?, ..Upload::default() })
+    Ok(Upload { model, how: how(&document_of(frame)?)?, ..Upload::default() })
 }
 
 pub(crate) fn forget(job: &Job, drop: m::CheckpointDrop) -> Outcome<Answer> {
@@ -125,12 +140,7 @@ pub(crate) fn upload_chunk(
                 format!("digest {:08x} announced, {:08x} received", chunk.digest.unwrap_or(0), upload.crc);
             return Err(Error::bad_checkpoint("upload", reason).into());
         }
-        let model = job.inner.tables.models.get(upload.model)?;
-        let parent = match upload.parent {
-            Some(handle) => Some(job.inner.tables.checkpoints.get(handle)?),
-            None => None,
-        };
-        keep(job, read(&*model, &upload.bytes, parent)?)
+        read(job, upload.model, &upload.bytes, upload.how)
     });
 }
 

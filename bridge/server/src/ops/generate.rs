@@ -156,7 +156,8 @@ fn send(job: &Job, event: Event) -> Result<()> {
 }
 
 fn give_checkpoint(job: &Job, take: &Arc<Request>, generation: &mut dyn Generation) {
-    let outcome = generation.checkpoint().map_err(Into::into).and_then(|c| super::checkpoint::keep(job, c));
+    let outcome =
+        generation.checkpoint().map_err(Into::into).and_then(|c| super::checkpoint::keep(job, c, Vec::new()));
     job.inner.finish(take, outcome);
 }
 

@@ -108,5 +108,5 @@ pub(crate) fn checkpoint(job: &Job, take: m::CheckpointTake) -> Outcome<Answer> 
         take.session.ok_or_else(|| Error::invalid("session", "a session or a generation is needed"))?;
     let slot = job.inner.tables.sessions.get(session)?;
     let checkpoint = lock(&slot)?.checkpoint()?;
-    super::checkpoint::keep(job, checkpoint)
+    super::checkpoint::keep(job, checkpoint, Vec::new())
 }

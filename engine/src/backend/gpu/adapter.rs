@@ -117,7 +117,9 @@ fn pick(infos: &[wgpu::AdapterInfo], options: &GpuOptions) -> Option<usize> {
 pub fn describe(adapter: &wgpu::Adapter) -> String {
     let info = adapter.get_info();
     let software = if info.device_type == wgpu::DeviceType::Cpu { ", software" } else { "" };
-    format!("{} ({}{software})", info.name, info.backend)
+    // Browsers keep the name to themselves.
+    let name = if info.name.is_empty() { "the browser's adapter" } else { &info.name };
+    format!("{name} ({}{software})", info.backend)
 }
 
 fn wanted(index: usize, info: &wgpu::AdapterInfo, options: &GpuOptions) -> bool {

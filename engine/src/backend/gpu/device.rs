@@ -102,7 +102,7 @@ impl Gpu {
             });
         }
         let descriptor = wgpu::BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
-        pair::scoped(&self.device, size, what, || self.device.create_buffer(&descriptor))
+        scoped(&self.device, size, what, || self.device.create_buffer(&descriptor))
     }
 
     /// A storage buffer that can be filled and copied.
@@ -115,7 +115,7 @@ impl Gpu {
     pub fn pipeline(&self, kernel: &'static Kernel, constants: &[(&str, &str)]) -> Result<Arc<Pipeline>> {
         self.check()?;
         let source = kernel.source(constants).map_err(|reason| Error::Device { reason })?;
-        pair::scoped(&self.device, 0, kernel.name, || Arc::new(self.compile(kernel, source)))
+        scoped(&self.device, 0, kernel.name, || Arc::new(self.compile(kernel, source)))
     }
 
     fn compile(&self, kernel: &'static Kernel, source: String) -> Pipeline {
@@ -155,6 +155,21 @@ impl Gpu {
     }
 }
 
+/// Runs `work` and turns what the device refuses meanwhile into an error.
+fn scoped<T>(gpu: &wgpu::Device, wanted: u64, what: &str, work: impl FnOnce() -> T) -> Result<T> {
+    let internal = gpu.push_error_scope(wgpu::ErrorFilter::Internal);
+    let validation = gpu.push_error_scope(wgpu::ErrorFilter::Validation);
+    let memory = gpu.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+    let value = work();
+    // Scopes close in the reverse order of their opening, all of them before the first error returns.
+    let errors =
+        [pair::block_on(memory.pop())?, pair::block_on(validation.pop())?, pair::block_on(internal.pop())?];
+    match errors.into_iter().flatten().next() {
+        Some(error) => Err(typed(&error, wanted, what)),
+        None => Ok(value),
+    }
+}
+
 fn layout_entry(binding: u32, kind: Binding) -> wgpu::BindGroupLayoutEntry {
     let storage = |read_only| wgpu::BindingType::Buffer {
         ty: wgpu::BufferBindingType::Storage { read_only },
@@ -178,6 +193,7 @@ fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<Error>>> {
     let fault = Arc::new(Mutex::new(None));
     let keep = |fault: &Mutex<Option<Error>>, error| {
         fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        pair::heard();
     };
     let seen = fault.clone();
     device.on_uncaptured_error(Arc::new(move |e: wgpu::Error| keep(&seen, typed(&e, 0, "GPU work"))));
@@ -186,6 +202,7 @@ fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<Error>>> {
         let reason = format!("{reason:?}: {text}");
         // A loss explains the errors that it caused.
         *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Error::DeviceLost { reason });
+        pair::heard();
     });
     fault
 }

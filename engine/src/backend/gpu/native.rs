@@ -24,20 +24,6 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
     }
 }
 
-/// Runs `work` and turns what the device refuses meanwhile into an error.
-pub fn scoped<T>(gpu: &wgpu::Device, wanted: u64, what: &str, work: impl FnOnce() -> T) -> Result<T> {
-    let internal = gpu.push_error_scope(wgpu::ErrorFilter::Internal);
-    let validation = gpu.push_error_scope(wgpu::ErrorFilter::Validation);
-    let memory = gpu.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-    let value = work();
-    // Scopes close in the reverse order of their opening, all of them before the first error returns.
-    let errors = [block_on(memory.pop())?, block_on(validation.pop())?, block_on(internal.pop())?];
-    match errors.into_iter().flatten().next() {
-        Some(error) => Err(super::device::typed(&error, wanted, what)),
-        None => Ok(value),
-    }
-}
-
 /// Maps items on as many threads as there are cores: pipelines take a driver tens of milliseconds each.
 pub fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, MOST_THREADS);
@@ -65,3 +51,15 @@ pub fn wait(gpu: &Gpu) -> Result<()> {
         Err(e) => Err(Error::DeviceLost { reason: format!("no answer for {} s: {e}", HANG.as_secs()) }),
     }
 }
+
+/// Waits until a callback of the device made `ready` true, which the last submission brings about.
+pub fn until(gpu: &Gpu, ready: impl Fn() -> Result<bool>) -> Result<()> {
+    wait(gpu)?;
+    match ready()? {
+        true => Ok(()),
+        false => Err(Error::Internal("a mapped buffer is not there after waiting for the device".into())),
+    }
+}
+
+/// A callback of the device was called: whoever waits polls for it.
+pub fn heard() {}

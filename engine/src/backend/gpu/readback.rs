@@ -23,6 +23,7 @@ impl Signal {
 
     fn set(&self, ok: bool) {
         self.0.store(if ok { 1 } else { 2 }, Ordering::Release);
+        pair::heard();
     }
 
     /// Whether it was set; an error if the device reported a failure.
@@ -95,7 +96,7 @@ impl Readback {
 
     /// The content, waiting for it.
     pub fn wait<T: bytemuck::Pod>(&self, gpu: &Gpu) -> Result<Vec<T>> {
-        pair::wait(gpu)?;
+        pair::until(gpu, || self.is_ready())?;
         match self.poll()? {
             Poll::Ready(content) => Ok(content),
             Poll::Pending => {

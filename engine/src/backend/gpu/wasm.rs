@@ -1,28 +1,40 @@
-//! What the web cannot do: block. The twin of `native.rs`; the asynchronous load and export that the web needs
-//! are not there yet, so these say so instead of waiting.
+//! Waiting for a device where nobody may block: the host's event loop gets turns. The twin of `native.rs`.
 
 use super::device::Gpu;
+use super::readback::Signal;
 use crate::error::{Error, Result};
+use crate::event_loop;
 use std::future::Future;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use web_time::Instant;
 
-fn refusal() -> Error {
-    Error::Device {
-        reason: "this step waits for the GPU, which a web page cannot do; use the CPU backend".into(),
+/// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
+const HANG: Duration = Duration::from_secs(120);
+
+fn turn() -> Result<()> {
+    match event_loop::turn() {
+        true => Ok(()),
+        false => Err(Error::Device {
+            reason:
+                "the answers of a GPU cannot be awaited here: the browser would have to suspend WebAssembly \
+                     (JavaScript promise integration); use the CPU"
+                    .into(),
+        }),
     }
 }
 
-/// The value of a future that is ready at once.
+/// Runs a future to its end.
 pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
-    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Ok(value),
-        Poll::Pending => Err(refusal()),
+    let mut future = std::pin::pin!(future);
+    let waker = event_loop::waker();
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Ok(value);
+        }
+        turn()?;
     }
-}
-
-/// Runs `work`; what the device refuses arrives later, at its handler for uncaptured errors.
-pub fn scoped<T>(_gpu: &wgpu::Device, _wanted: u64, _what: &str, work: impl FnOnce() -> T) -> Result<T> {
-    Ok(work())
 }
 
 /// Maps items one after the other.
@@ -30,7 +42,28 @@ pub fn each<T, R>(items: &[T], work: impl Fn(&T) -> Result<R>) -> Result<Vec<R>>
     items.iter().map(work).collect()
 }
 
-/// Refused.
-pub fn wait(_gpu: &Gpu) -> Result<()> {
-    Err(refusal())
+/// Waits until everything submitted so far has run.
+pub fn wait(gpu: &Gpu) -> Result<()> {
+    let done = Signal::after_submitted(gpu);
+    until(gpu, || done.is_set())
+}
+
+/// Waits until a callback of the device made `ready` true.
+pub fn until(gpu: &Gpu, ready: impl Fn() -> Result<bool>) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        gpu.check()?;
+        if ready()? {
+            return Ok(());
+        }
+        if began.elapsed() >= HANG {
+            return Err(Error::DeviceLost { reason: format!("no answer for {} s", HANG.as_secs()) });
+        }
+        turn()?;
+    }
+}
+
+/// A callback of the device was called.
+pub fn heard() {
+    event_loop::wake();
 }

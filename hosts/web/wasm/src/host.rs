@@ -43,7 +43,7 @@ impl Host for WebHost {
     }
 
     fn capabilities(&self) -> Vec<String> {
-        vec!["cpu".into()]
+        vec!["cpu".into(), "gpu".into()]
     }
 
     fn cancel(&self) -> CancelToken {
@@ -62,6 +62,8 @@ impl Host for WebHost {
             backend,
             threads: spec.threads.unwrap_or(0),
             kv: kv.parse().map_err(|e| Error::invalid("kv", e))?,
+            // A page has one adapter, the browser's choice: who asks for it gets it, and `auto` takes no software.
+            allow_software_gpu: backend == BackendChoice::Gpu,
             prefix_cache: Some(PREFIX_CACHE_BYTES),
             cancel: cancel.clone(),
             ..LoadOptions::default()

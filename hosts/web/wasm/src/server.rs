@@ -2,6 +2,7 @@
 
 use crate::worker::{self, Worker};
 use crate::{ask, host};
+use lean_engine::event_loop;
 use lean_protocol::{FrameReader, MAGIC, MAX_FRAME_DEFAULT};
 use lean_server::echo::EchoHost;
 use lean_server::{turn, Connection, Ended};
@@ -30,6 +31,7 @@ impl Server {
         worker::set(worker);
         host::report_panics();
         host::ask(look);
+        event_loop::set(event_loop::Host { turn: suspend, wake: resume });
         write(&MAGIC);
         let connection = Rc::new(Connection::with_sink(Arc::new(EchoHost(host::WebHost)), |frame| {
             let mut bytes = Vec::new();
@@ -82,6 +84,25 @@ impl Server {
     pub fn memory_bytes(&self) -> f64 {
         core::arch::wasm32::memory_size(0) as f64 * 65536.0
     }
+}
+
+#[link(wasm_import_module = "../suspend.js")]
+extern "C" {
+    /// Suspends the call of [`Server::run`] until `wake`, or for some milliseconds; 0 at once where that cannot be.
+    fn turn() -> i32;
+    /// Ends a `turn`.
+    fn wake();
+}
+
+fn suspend() -> bool {
+    // SAFETY: the import has this signature and touches no memory of this instance. Whoever calls the exports begins
+    // nothing else while `run` is suspended (`instance.js`).
+    unsafe { turn() != 0 }
+}
+
+fn resume() {
+    // SAFETY: as above.
+    unsafe { wake() }
 }
 
 fn write(bytes: &[u8]) {
