@@ -20,6 +20,8 @@ pub struct Host {
     pub turn: fn() -> bool,
     /// Ends the `turn` in progress soon: an event arrived that somebody may wait for.
     pub wake: fn(),
+    /// Hears why a device was lost, whose models answer nothing but errors from then on.
+    pub lost: fn(&str),
 }
 
 /// Says how the host takes turns.
@@ -48,4 +50,12 @@ pub(crate) fn waker() -> Waker {
         }
     }
     Arc::new(Woken).into()
+}
+
+/// Tells the host that a device was lost.
+#[cfg(feature = "gpu")]
+pub(crate) fn lost(reason: &str) {
+    if let Some(host) = HOST.get() {
+        (host.lost)(reason);
+    }
 }

@@ -17,4 +17,4 @@ fi
 a_chromium() { command -v chromium || command -v google-chrome || command -v chromium-browser; }
 CHROMIUM=${CHROMIUM:-$(a_chromium || { scripts/apt-install.sh chromium >&2 && a_chromium; })}
 export CHROMIUM
-node --test --test-timeout=600000 --test-reporter=tap $(printf "hosts/web/test/%s.test.js " ${*:-download locate types conformance browser})
+node --test --test-timeout=600000 --test-reporter=tap $(printf "hosts/web/test/%s.test.js " ${*:-download locate site types conformance browser})

@@ -78,6 +78,11 @@ export interface Engine extends Model {
   readonly source: { size: number; digest?: string; from: 'cache' | 'network' | 'file' } | null;
   /** Resolves, never rejects, once the instance has ended: disposed of, or after a panic. */
   readonly ended: Promise<LeanError>;
+  /**
+   * Resolves, never rejects, if the GPU is lost: calls fail with `device_lost` (401) from then on. Load the model again and
+   * restore a checkpoint that was saved, with the policy `convert` where the CPU takes over.
+   */
+  readonly lost: Promise<LeanError>;
   chatRender(messages: Message[], options?: { tools?: object[]; addGenerationPrompt?: boolean }): Promise<string>;
   /** Null if there is nothing to drop. */
   chatTrimOldestExchange(messages: Message[]): Promise<Message[] | null>;

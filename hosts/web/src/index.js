@@ -123,6 +123,8 @@ class Engine extends Model {
     this.source = source;
     /** Resolves, never rejects, with the error that says how the instance ended: disposed of, or a panic. */
     this.ended = transport.ended;
+    /** Resolves, never rejects, with the error `device_lost` (401) if the GPU is lost. Load the model again. */
+    this.lost = transport.lost;
   }
 
   async #ask(question, about) {

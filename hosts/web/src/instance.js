@@ -3,7 +3,7 @@
 //
 // From the page: {bytes, id?, url?} frames of the protocol (with a request's id and its URL to cancel); {end}; and calls
 // {call, name, ...}, which are answered with {call, ok} or {call, error}. To the page: {bytes}, {progress, call},
-// {ended: {exitCode} | {panic}}.
+// {lost}; {ended: {exitCode} | {panic}}.
 
 import { Cancels } from './cancels.js';
 import { suspends } from './suspend.js';
@@ -50,6 +50,9 @@ export function serve({ engine, exports, box, post, soon, prepare, find }) {
       reader(name).read(offset, into);
     },
     cancelled: () => Uint32Array.from(cancels.take()),
+    lost(reason) {
+      post({ lost: reason });
+    },
     panicked(message) {
       panic = message;
     },

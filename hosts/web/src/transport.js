@@ -26,6 +26,8 @@ function ended({ exitCode = null, panic, start }) {
   return new LeanError(`the engine ${how}`, { code: 691, name: 'bridge_exited', class: 'resource', retryable: true, exitCode, signal: null, stderr: '' });
 }
 
+const lost = (reason) => new LeanError(`the GPU was lost: ${reason}`, { code: 401, name: 'device_lost', class: 'resource', retryable: true });
+
 /** An error of the engine from its description. */
 export const engineError = ({ code, class: cls, name, message, details }) =>
   new LeanError(message, { code, name, class: CLASSES[cls] ?? CLASSES[0], ...(details && { details }) });
@@ -40,12 +42,15 @@ export class WorkerTransport {
   #calls = new Map();
   #nextCall = 1;
   #end;
+  #lose;
 
   constructor(worker, box) {
     this.#worker = worker;
     this.#canceller = new Canceller(box);
     /** Resolves, never rejects, with the error that says how the instance ended. */
     this.ended = new Promise((resolve) => (this.#end = resolve));
+    /** Resolves, never rejects, with the error that says why the GPU is gone. */
+    this.lost = new Promise((resolve) => (this.#lose = resolve));
     worker.onmessage = ({ data }) => this.#receive(data);
     worker.onerror = (e) => {
       e.preventDefault?.();
@@ -60,6 +65,7 @@ export class WorkerTransport {
       if (bytes.length >= HEADER_BYTES && head.getUint16(10, true) & END) this.#canceller.end(head.getUint32(4, true));
       this.#listener(bytes);
     } else if (message.ended) this.#over(message.ended);
+    else if (message.lost !== undefined) this.#lose(lost(message.lost));
     else if (message.progress) this.#calls.get(message.call)?.onProgress?.(message.progress);
     else if (message.call !== undefined) this.#answered(message);
   }

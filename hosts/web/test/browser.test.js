@@ -263,9 +263,32 @@ test('on the GPU: texts and values of the CPU, checkpoints from one to the other
     const reason = await appending.then(() => null, (e) => e);
     const { text: after } = await session.generate(lean.type.text(), { blocks: 'Once upon a time', maxTokens: 16 });
     const can = await lean.Lean.capabilities();
-    for (const engine of Object.values(engines)) await engine.dispose();
+    window.kept = { engine: engines.gpu, session, other: engines.single };
     return { can, said, moved, reason, after, load };
   }, { url: `/models/${MODEL}`, expression });
+
+  // The loss of a device: what was saved goes on elsewhere.
+  const saved = page.evaluate(async () => {
+    const { engine, session, other } = window.kept;
+    const bytes = await (await session.checkpoint()).bytes();
+    window.going = failure(session.generate(lean.type.text(), { maxTokens: 900 }));
+    window.bytes = bytes;
+    return other.backend;
+  });
+  assert.equal(await saved, 'single');
+  await (await browser.newBrowserCDPSession()).send('Browser.crashGpuProcess').catch(() => {});
+  const lost = await page.evaluate(async () => {
+    const { engine, session, other } = window.kept;
+    const said = await engine.lost;
+    const [during, later] = [await window.going, await failure(session.generate(lean.type.text(), { maxTokens: 4 }))];
+    const checkpoint = await other.restore(window.bytes, { policy: 'convert' });
+    const { text } = await other.generate(lean.type.text(), { checkpoint, maxTokens: 4 });
+    await engine.dispose();
+    await other.dispose();
+    return { codes: [said.code, during?.code, later?.code], message: later?.message, text: text.length > 0 };
+  });
+  assert.deepEqual(lost.codes, [401, 401, 401], JSON.stringify(lost));
+  assert.ok(lost.text);
   const { gpu, single } = made.said;
   t.diagnostic(`${gpu.info.device}, ${gpu.info.exactnessClass}, loaded in ${(made.load / 1000).toFixed(1)} s; ${JSON.stringify(made.can)}`);
   assert.deepEqual([gpu.backend, single.backend], ['gpu', 'single']);

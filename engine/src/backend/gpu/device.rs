@@ -199,10 +199,14 @@ fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<Error>>> {
     device.on_uncaptured_error(Arc::new(move |e: wgpu::Error| keep(&seen, typed(&e, 0, "GPU work"))));
     let seen = fault.clone();
     device.set_device_lost_callback(move |reason, text| {
+        let unasked = reason != wgpu::DeviceLostReason::Destroyed;
         let reason = format!("{reason:?}: {text}");
         // A loss explains the errors that it caused.
-        *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Error::DeviceLost { reason });
-        pair::heard();
+        let error = Error::DeviceLost { reason: reason.clone() };
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        if unasked {
+            pair::lost(&reason);
+        }
     });
     fault
 }

@@ -63,3 +63,6 @@ pub fn until(gpu: &Gpu, ready: impl Fn() -> Result<bool>) -> Result<()> {
 
 /// A callback of the device was called: whoever waits polls for it.
 pub fn heard() {}
+
+/// The device was lost: the next call says so.
+pub fn lost(_reason: &str) {}

@@ -67,3 +67,9 @@ pub fn until(gpu: &Gpu, ready: impl Fn() -> Result<bool>) -> Result<()> {
 pub fn heard() {
     event_loop::wake();
 }
+
+/// The device was lost; nobody may be waiting for it.
+pub fn lost(reason: &str) {
+    event_loop::lost(reason);
+    event_loop::wake();
+}

@@ -31,7 +31,7 @@ impl Server {
         worker::set(worker);
         host::report_panics();
         host::ask(look);
-        event_loop::set(event_loop::Host { turn: suspend, wake: resume });
+        event_loop::set(event_loop::Host { turn: suspend, wake: resume, lost });
         write(&MAGIC);
         let connection = Rc::new(Connection::with_sink(Arc::new(EchoHost(host::WebHost)), |frame| {
             let mut bytes = Vec::new();
@@ -103,6 +103,10 @@ fn suspend() -> bool {
 fn resume() {
     // SAFETY: as above.
     unsafe { wake() }
+}
+
+fn lost(reason: &str) {
+    worker::with(|w| w.lost(reason));
 }
 
 fn write(bytes: &[u8]) {

@@ -24,6 +24,10 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn cancelled(this: &Worker) -> Vec<u32>;
 
+    /// Hears that the GPU is gone, and why.
+    #[wasm_bindgen(method)]
+    pub fn lost(this: &Worker, reason: &str);
+
     /// Hears why this instance is about to trap.
     #[wasm_bindgen(method)]
     pub fn panicked(this: &Worker, message: &str);
