@@ -25,7 +25,7 @@ finish() { printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$ski
 try() {
   local what=$1
   shift
-  if "$@" >"$work/try.log" 2>&1; then pass "$what"; else fail "$what"; cat "$work/try.log"; fi
+  if "$@" >"$try_log" 2>&1; then pass "$what"; else fail "$what"; cat "$try_log"; fi
 }
 
 # A run of the harness, whose own lines are the checks. One that dies without a failed check is one.
@@ -55,6 +55,17 @@ memcheck() {
     --errors-for-leak-kinds=definite,indirect "$work/harness" "$@"
 }
 
+# All of them, beside everything else: valgrind is slow and uses one core. Lines and counts go to files.
+memchecks() {
+  passed=0 failed=0 skipped=0 try_log=$work/memory.try
+  export TMPDIR=$work/memory
+  mkdir "$TMPDIR"
+  memcheck "tiny model" test "$tiny"
+  memcheck "tiny model, cut" cut "$tiny" "$TMPDIR/tiny"
+  memcheck "tiny model, continue" resume "$tiny" "$TMPDIR/tiny"
+  echo "$passed $failed $skipped" >"$work/memory.counts"
+}
+
 memory=yes build=yes
 for option in "$@"; do
   case $option in
@@ -64,6 +75,7 @@ for option in "$@"; do
   esac
 done
 work=$(mktemp -d) || exit 1
+try_log=$work/try.log
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work
 
@@ -84,23 +96,26 @@ done
 "$cc" -std=c11 -D_POSIX_C_SOURCE=200809L -g -O1 "${warnings[@]}" tests/c/main.c tests/c/garbage.c tests/c/values.c \
   tests/c/sessions.c tests/c/limits.c tests/c/many.c tests/c/adapters.c tests/c/kv.c tests/c/port.c -o "$work/harness" "${link[@]}" -pthread || { fail "the harness compiles"; finish; }
 pass "the harness compiles"
+memchecks >"$work/memory.log" 2>&1 &
+memchecks=$!
 
 try "ffi/README.md: the example runs" "$work/ffi-README.md.example" "$tiny"
-cat "$work/try.log"
+cat "$try_log"
 harness "tiny model" test "$tiny"
 harness "tiny model, cut a value in one process" cut "$tiny" "$work/tiny"
 harness "tiny model, continue it in another" resume "$tiny" "$work/tiny"
 if [ -f "$real" ]; then
   ln -s "$(realpath "$real")" "$work/smollm2.gguf"
   try "README.md: the example runs" bash -c 'cd "$1" && ./README.md.example' _ "$work"
-  cat "$work/try.log"
+  cat "$try_log"
   harness "real model" test "$real"
   harness "real model, cut a value in one process" cut "$real" "$work/real"
   harness "real model, continue it in another" resume "$real" "$work/real"
 else
   skip "real model (scripts/fetch-model.sh fetches it)"
 fi
-memcheck "tiny model" test "$tiny"
-memcheck "tiny model, cut" cut "$tiny" "$work/tiny"
-memcheck "tiny model, continue" resume "$tiny" "$work/tiny"
+wait "$memchecks" || fail "the runs under valgrind ended with status $?"
+cat "$work/memory.log"
+read -r ok bad left <"$work/memory.counts" || bad=1
+passed=$((passed + ${ok:-0})) failed=$((failed + bad)) skipped=$((skipped + ${left:-0}))
 finish
