@@ -62,12 +62,21 @@ function described(source, { cache: useCache, digest }) {
 }
 
 /** A worker with the engine in it, greeted. */
-async function connect({ worker, box = mailbox(), wasm }) {
+async function connect({ worker, box = mailbox(), wasm, signal }) {
   const transport = new WorkerTransport(worker, box);
-  worker.postMessage({ box, wasm: wasm === undefined ? undefined : new URL(wasm, globalThis.location?.href).href });
-  const connection = new Connection(transport);
-  const hello = await connection.ready;
-  return { transport, connection, hello };
+  const abort = () => transport.kill();
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    worker.postMessage({ box, wasm: wasm === undefined ? undefined : new URL(wasm, globalThis.location?.href).href });
+    const connection = new Connection(transport);
+    const hello = await connection.ready;
+    return { transport, connection, hello };
+  } catch (e) {
+    signal?.throwIfAborted();
+    throw e;
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
 }
 
 /** The engines of a page. */
@@ -89,7 +98,7 @@ export const Lean = {
     const given = echo ? null : described(source, how);
     signal?.throwIfAborted();
     const made = worker ?? new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'lean' });
-    const { transport, connection, hello } = await connect({ worker: made, wasm });
+    const { transport, connection, hello } = await connect({ worker: made, wasm, signal });
     try {
       const { cache: _, digest, ...rest } = how;
       const from = given && (await transport.call('prepare', { as: MODEL, ...given }, { signal, onProgress }));
@@ -131,6 +140,12 @@ class Engine extends Model {
     const said = JSON.parse(await this.#transport.call('ask', { question, about: { source: MODEL, ...about } }));
     if (said.error) throw engineError(said.error);
     return said.ok;
+  }
+
+  /** Frees the model now; the worker stays. */
+  async unload() {
+    await super.unload();
+    await this.#ask('forget', {});
   }
 
   /** A conversation as the model's template writes it. */

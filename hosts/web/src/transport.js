@@ -74,8 +74,7 @@ export class WorkerTransport {
     const waiting = this.#calls.get(call);
     this.#calls.delete(call);
     if (!error) return waiting?.resolve(ok);
-    const { message, name, code = 900, details } = error;
-    const cls = code === 500 ? 'cancelled' : code < 200 ? 'input' : code < 500 ? 'resource' : 'internal';
+    const { message, name, class: cls = 'internal', code = 900, details } = error;
     waiting?.reject(new LeanError(message, { code, name, class: cls, details }));
   }
 

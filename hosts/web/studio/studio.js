@@ -26,7 +26,10 @@ async function load(source) {
   try {
     await engine?.dispose();
     setEngine(null);
-    setEngine(await Lean.load(source, { backend: $('backend').value, signal: mine.signal, onProgress: showProgress }));
+    const loaded = await Lean.load(source, { backend: $('backend').value, signal: mine.signal, onProgress: showProgress });
+    // Another load may have begun in the moment when this one was done.
+    if (loading === mine) setEngine(loaded);
+    else await loaded.dispose();
   } catch (e) {
     if (!mine.signal.aborted) say($('model-error'), e.message);
   }
