@@ -82,6 +82,8 @@ class Result(Generic[T]):
     #: How sure the model was, if ``confidence=True`` asked for it: ``{"logprob", "leaves": [{"path", "logprob",
     #: "alternatives": [{"value", "probability"}]}]}``.
     confidence: Optional[dict[str, Any]] = None
+    #: What was taken as an annotation of the type, and tools that were left out with the reason.
+    warnings: tuple[str, ...] = ()
 
 
 class Stream(Generic[T]):
@@ -191,4 +193,4 @@ def result_of(engine: Engine, answer: Message, of: Type[T]) -> Result[T]:
     document: dict[str, Any] = json.loads(answer.tail)
     usage = Usage(**{name: value for name, value in document.get("usage", {}).items() if name in _USAGE})
     value, confidence = of.build(document["value"]), document.get("confidence")
-    return Result(value, document["text"], document["finish"], usage, checkpoint, confidence)
+    return Result(value, document["text"], document["finish"], usage, checkpoint, confidence, tuple(document.get("warnings", ())))
