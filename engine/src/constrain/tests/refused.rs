@@ -116,8 +116,8 @@ fn refused_schemas_name_place_keyword_and_reason() {
         ),
         (
             json!({"oneOf": [{"type": "number"}, {"type": "integer", "multipleOf": 30_001}]}),
-            "",
-            "number",
+            "/oneOf/1",
+            "minimum, maximum, multipleOf",
             "steps have at most",
         ),
     ] {
