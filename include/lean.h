@@ -372,6 +372,8 @@ typedef struct lean_usage {
   double total_seconds;
   /// Value tokens per second after the first; 0 where there is nothing to measure.
   double tokens_per_second;
+  /// Passes over the weights that forced tokens saved, since each ran together with another token.
+  uint64_t saved_passes;
 } lean_usage;
 
 /// Counts since the model was loaded, and memory now.

@@ -62,6 +62,8 @@ pub struct lean_usage {
     pub total_seconds: f64,
     /// Value tokens per second after the first; 0 where there is nothing to measure.
     pub tokens_per_second: f64,
+    /// Passes over the weights that forced tokens saved, since each ran together with another token.
+    pub saved_passes: u64,
 }
 
 sized!(lean_usage {
@@ -73,7 +75,8 @@ sized!(lean_usage {
     passes,
     first_token_seconds,
     total_seconds,
-    tokens_per_second
+    tokens_per_second,
+    saved_passes
 });
 
 impl lean_usage {
@@ -93,6 +96,7 @@ impl lean_usage {
             first_token_seconds: usage.first_token_seconds,
             total_seconds: usage.total_seconds,
             tokens_per_second: usage.tokens_per_second(),
+            saved_passes: usage.saved_passes as u64,
         }
     }
 }

@@ -68,6 +68,8 @@ type Result[T any] struct {
 	Usage  Usage
 	// Confidence is how sure the model was, if [AskConfidence] asked for it.
 	Confidence *Confidence
+	// Warnings name what was taken as an annotation of the type, and tools that were left out with the reason.
+	Warnings []string
 	// Checkpoint is the state after the value, if [Keep] asked for it.
 	Checkpoint *Checkpoint
 }
@@ -216,12 +218,14 @@ func resultOf[T any](e *Engine, m message) (*Result[T], error) {
 		Text, Finish string
 		Usage        Usage
 		Confidence   *Confidence
+		Warnings     []string
 	}
 	if err := json.Unmarshal(tail, &document); err != nil {
 		return nil, protocolError(600, "protocol", "the value's document: %v", err)
 	}
 	result.Text, result.Finish, result.Usage = document.Text, document.Finish, document.Usage
 	result.Confidence = document.Confidence
+	result.Warnings = document.Warnings
 	if err := json.Unmarshal(document.Value, &result.Value); err != nil {
 		return nil, fmt.Errorf("lean: the value %.200s is no %T: %w", document.Text, result.Value, err)
 	}

@@ -325,6 +325,8 @@ export interface Result<T> {
   usage: Usage;
   /** How sure the model was, if `confidence` asked for it. */
   confidence?: Confidence;
+  /** What was taken as an annotation of the type, and tools that were left out with the reason. */
+  warnings: string[];
   /** The state after the value; throws unless `keep` was given. */
   checkpoint(): Checkpoint;
 }

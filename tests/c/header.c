@@ -156,7 +156,8 @@ AT(lean_usage, passes, 40);
 AT(lean_usage, first_token_seconds, 48);
 AT(lean_usage, total_seconds, 56);
 AT(lean_usage, tokens_per_second, 64);
-SIZE(lean_usage, 72);
+AT(lean_usage, saved_passes, 72);
+SIZE(lean_usage, 80);
 
 AT(lean_stats, struct_size, 0);
 AT(lean_stats, reserved, 4);

@@ -205,7 +205,13 @@ static void test_output(const lean_model *model) {
   lean_usage_init(&usage, sizeof usage);
   OK(lean_output_usage(output, &usage, &e));
   CHECK(usage.struct_size == sizeof usage && usage.prompt_tokens > 0 && usage.forced_tokens > 0);
-  CHECK(usage.total_seconds > 0);
+  CHECK(usage.total_seconds > 0 && usage.saved_passes > 0 && usage.saved_passes <= usage.forced_tokens);
+  /* A program built before the count of saved passes has a shorter struct, and nothing is written behind it. */
+  size_t older = offsetof(lean_usage, saved_passes);
+  usage.saved_passes = 77;
+  lean_usage_init(&usage, older);
+  OK(lean_output_usage(output, &usage, &e));
+  CHECK(usage.struct_size == older && usage.forced_tokens > 0 && usage.saved_passes == 77);
   lean_output_free(output);
   lean_type_free(type);
   lean_context_free(context);

@@ -290,6 +290,7 @@ impl port::Generation for EngineGeneration {
             finish: output.finish.name().into(),
             usage: serde_json::to_value(&output.usage).unwrap_or_default(),
             confidence: output.confidence.and_then(|c| serde_json::to_value(c).ok()),
+            warnings: output.warnings,
         };
         Ok((output, Box::new(EngineSession(session))))
     }

@@ -216,4 +216,6 @@ pub struct Output {
     pub usage: Value,
     /// How sure the model was, if it was asked: a JSON object.
     pub confidence: Option<Value>,
+    /// What was taken as an annotation of the type, and tools that were left out.
+    pub warnings: Vec<String>,
 }

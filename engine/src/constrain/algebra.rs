@@ -1,5 +1,6 @@
 //! Intersection of nodes, and proofs that nodes share no value.
 
+use super::decimal::Decimal;
 use super::node::*;
 use super::pattern::{self, Pattern};
 use crate::error::{Error, Result};
@@ -116,10 +117,19 @@ pub(super) fn numbers(a: &Numbers, b: &Numbers) -> Option<Numbers> {
             return None;
         }
     }
-    let mut multiples = a.multiples.clone();
-    multiples.extend(b.multiples.iter().filter(|m| !a.multiples.contains(m)).cloned());
-    let except = a.except.iter().chain(&b.except).cloned().collect();
-    Some(Numbers { literals: None, integer: a.integer || b.integer, min, max, multiples, except })
+    let join = |a: &[Decimal], b: &[Decimal]| {
+        let more = b.iter().filter(|m| !a.contains(m));
+        a.iter().chain(more).cloned().collect()
+    };
+    Some(Numbers {
+        literals: None,
+        integer: a.integer || b.integer,
+        min,
+        max,
+        multiples: join(&a.multiples, &b.multiples),
+        no_multiples: join(&a.no_multiples, &b.no_multiples),
+        except: join(&a.except, &b.except),
+    })
 }
 
 fn tighter(a: &Option<Bound>, b: &Option<Bound>, wins: fn(&Bound, &Bound) -> bool) -> Option<Bound> {

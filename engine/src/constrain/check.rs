@@ -32,7 +32,7 @@ impl Checker {
         portable::rewrite(&mut schema);
         Validator::new(&schema, draft, multiple_of)
             .map(|v| Checker::Json(Box::new(v)))
-            .map_err(|fault| refused(&fault))
+            .map_err(|fault| refused(&schema, &fault))
     }
 
     /// Validates a value that was parsed already; only of JSON types.
@@ -74,8 +74,17 @@ fn validate(validator: &Validator, value: &Value) -> Result<()> {
 }
 
 /// Why the validator does not take a schema.
-fn refused(fault: &Fault) -> Error {
-    let (at, keyword) = fault.at.rsplit_once('/').unwrap_or(("", "schema"));
+fn refused(schema: &Value, fault: &Fault) -> Error {
+    let (at, keyword) = match fault.at.rsplit_once('/') {
+        // A whole schema breaks the rule, not the value of a keyword.
+        Some((_, name))
+            if !dialect::is_keyword(name) && schema.pointer(&fault.at).is_some_and(Value::is_object) =>
+        {
+            (fault.at.as_str(), "schema")
+        }
+        Some((at, keyword)) => (at, keyword),
+        None => ("", "schema"),
+    };
     let source = fault.text.as_deref().filter(|_| keyword == "pattern");
     // It names the pattern alone, whatever the reason.
     let reason = match source.and_then(|s| pattern_parser::parse(s).ok()).map(|tree| tree.size()) {

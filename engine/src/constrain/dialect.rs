@@ -235,6 +235,28 @@ pub(super) fn is_annotation(keyword: &str) -> bool {
     )
 }
 
+/// Keywords of any kind.
+pub(super) fn is_keyword(name: &str) -> bool {
+    let others = [
+        "$ref",
+        "enum",
+        "const",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "$dynamicRef",
+        "$recursiveRef",
+    ];
+    constrains_kind(name) || is_annotation(name) || others.contains(&name)
+}
+
 /// Why a known keyword cannot be enforced.
 pub(super) fn refused(keyword: &str) -> Option<&'static str> {
     match keyword {

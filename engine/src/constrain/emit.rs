@@ -2,6 +2,7 @@
 
 use super::lower::{Low, LowArray, LowObject};
 use super::node::{DefId, Numbers};
+use super::nothing::NO_VALUE;
 use super::rules::{Rules, Sym};
 use super::{counted, lower, numbers, pattern, size};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ pub(super) struct Emitted {
 pub(super) fn emit(defs: &[Low], words: &'static str) -> Result<Emitted> {
     let finite = finite(defs);
     if !finite[0] {
-        return Err(Error::ty("", "schema", "no finite value satisfies it"));
+        return Err(Error::ty("", "schema", NO_VALUE));
     }
     size::check(defs)?;
     let mut emitter = Emitter {
@@ -49,6 +50,11 @@ pub(super) fn emit_text(ast: RegexAst) -> Result<Emitted> {
     let mut rules = Rules::new()?;
     let root = rules.lexeme(ast)?;
     Ok(Emitted { grammar: rules.finish(root)?, open_keys: false })
+}
+
+/// Whether definition 0 has a value of finite size.
+pub(super) fn has_values(defs: &[Low]) -> bool {
+    finite(defs).first() == Some(&true)
 }
 
 /// Which definitions have a value of finite size: the least solution, found by iteration.

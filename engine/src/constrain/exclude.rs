@@ -92,7 +92,7 @@ fn subtract_arm(
     let mut keep = |kind: Kind| out.push(Arm { kind, implied: arm.implied, not: arm.not.clone() });
     match (&arm.kind, &other.kind) {
         (Kind::Number(a), Kind::Number(b)) => {
-            for n in subtract_numbers(a, b, e)? {
+            for n in subtract_numbers(a, b) {
                 keep(Kind::Number(Arc::new(n)));
             }
         }
@@ -117,19 +117,19 @@ fn subtract_arm(
     Ok(())
 }
 
-fn subtract_numbers(a: &Numbers, b: &Numbers, e: &Exclusion) -> Result<Vec<Numbers>> {
+fn subtract_numbers(a: &Numbers, b: &Numbers) -> Vec<Numbers> {
     if let Some(list) = &a.literals {
         let left: Vec<Decimal> = list.iter().filter(|d| !b.contains(d)).cloned().collect();
-        return Ok(if left.is_empty() {
+        return if left.is_empty() {
             vec![]
         } else {
             vec![Numbers { literals: Some(left), ..Default::default() }]
-        });
+        };
     }
     if let Some(list) = &b.literals {
         let mut left = a.clone();
         left.except.extend(list.iter().cloned());
-        return Ok(vec![left]);
+        return vec![left];
     }
     let mut out = Vec::new();
     let mut below = |min, max| {
@@ -145,10 +145,16 @@ fn subtract_numbers(a: &Numbers, b: &Numbers, e: &Exclusion) -> Result<Vec<Numbe
     for d in b.except.iter().filter(|d| a.contains(d)) {
         out.push(Numbers { literals: Some(vec![d.clone()]), ..Default::default() });
     }
-    if (b.integer && !a.integer) || b.multiples.iter().any(|m| !a.multiples.contains(m)) {
-        return refuse(e, "numbers that are no multiple of a step cannot be enforced");
+    let one = b.integer.then(|| Decimal::parse("1")).flatten().filter(|_| !a.integer);
+    for step in one.iter().chain(b.multiples.iter().filter(|m| !a.multiples.contains(m))) {
+        let other = Numbers { no_multiples: vec![step.clone()], ..Default::default() };
+        out.extend(algebra::numbers(a, &other));
     }
-    Ok(out)
+    for step in &b.no_multiples {
+        let other = Numbers { multiples: vec![step.clone()], ..Default::default() };
+        out.extend(algebra::numbers(a, &other));
+    }
+    out
 }
 
 fn subtract_strings(a: &Strings, b: &Strings) -> Vec<Strings> {

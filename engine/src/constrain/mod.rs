@@ -24,6 +24,7 @@ mod lower;
 mod masks;
 mod matcher;
 mod node;
+mod nothing;
 mod numbers;
 mod pattern;
 mod pattern_parser;
@@ -388,7 +389,7 @@ fn compile(schema: Value) -> Result<Compiled> {
     let checker = Checker::for_schema(&schema)?;
     let words = lower::JSON_WORDS;
     let lows = lower::lower(&graph, words)?;
-    let emitted = emit::emit(&lows, words)?;
+    let emitted = emit::emit(&lows, words).map_err(|e| nothing::explained(e, &schema))?;
     Ok(Compiled {
         schema,
         warnings: graph.warnings,

@@ -61,6 +61,8 @@ pub(super) struct Numbers {
     pub min: Option<Bound>,
     pub max: Option<Bound>,
     pub multiples: Vec<Decimal>,
+    /// Steps of which the number is no multiple.
+    pub no_multiples: Vec<Decimal>,
     /// Numbers left out.
     pub except: Vec<Decimal>,
 }
@@ -210,6 +212,7 @@ impl Numbers {
             && self.min.as_ref().is_none_or(|b| if b.exclusive { *n > b.value } else { *n >= b.value })
             && self.max.as_ref().is_none_or(|b| if b.exclusive { *n < b.value } else { *n <= b.value })
             && self.multiples.iter().all(|m| n.is_multiple_of(m))
+            && !self.no_multiples.iter().any(|m| n.is_multiple_of(m))
             && !self.except.contains(n)
     }
 }

@@ -38,13 +38,14 @@ pub(super) fn language(n: &Numbers) -> Result<RegexAst, String> {
     if let Some(list) = &n.literals {
         return Ok(RegexAst::Or(list.iter().map(|d| RegexAst::Literal(d.notation())).collect()));
     }
-    let plain = n.min.is_none() && n.max.is_none() && n.multiples.is_empty() && n.except.is_empty();
-    let most = if n.multiples.is_empty() { MAX_BOUND_DIGITS } else { MAX_MULTIPLE_DIGITS };
+    let steps = !n.multiples.is_empty() || !n.no_multiples.is_empty();
+    let plain = n.min.is_none() && n.max.is_none() && !steps && n.except.is_empty();
+    let most = if steps { MAX_MULTIPLE_DIGITS } else { MAX_BOUND_DIGITS };
     let beyond = |b: &Option<Bound>, negative| {
         b.as_ref().is_some_and(|b| b.value.negative == negative && b.value.int.len() > most)
     };
     if beyond(&n.min, false) || beyond(&n.max, true) {
-        let what = if n.multiples.is_empty() { "numbers" } else { "multiples" };
+        let what = if steps { "multiples" } else { "numbers" };
         return Err(format!("{what} of more than {most} digits are never generated"));
     }
     let mut all = vec![shape(n, plain, most)];
@@ -56,6 +57,9 @@ pub(super) fn language(n: &Numbers) -> Result<RegexAst, String> {
     }
     if let Some(step) = common_multiple(&n.multiples)? {
         all.push(multiple(&step)?);
+    }
+    for step in &n.no_multiples {
+        all.push(RegexAst::Not(Box::new(multiple(step)?)));
     }
     for d in &n.except {
         all.push(RegexAst::Not(Box::new(equal(d))));
@@ -347,6 +351,33 @@ mod tests {
                 assert_eq!(accepts(&n, s), n.contains(&d(s)), "{s} % {step}");
             }
         }
+    }
+
+    #[test]
+    fn multiples_are_left_out_in_every_notation() {
+        for (no, not, left) in [
+            ("1", vec!["0", "-0.0", "7", "7.0", "-12"], vec!["0.5", "-7.25", "10.01"]),
+            ("2", vec!["0", "2", "-4.00", "100"], vec!["1", "3.0", "2.5", "-7"]),
+            ("0.25", vec!["0", "0.5", "0.50", "1", "1.750"], vec!["0.1", "1.3", "-0.26"]),
+        ] {
+            let n = Numbers { no_multiples: vec![d(no)], ..Default::default() };
+            for text in not {
+                assert!(!accepts(&n, text) && !n.contains(&d(text)), "{text} is a multiple of {no}");
+            }
+            for text in left {
+                assert!(accepts(&n, text) && n.contains(&d(text)), "{text} is no multiple of {no}");
+            }
+        }
+        let odd = Numbers {
+            integer: true,
+            no_multiples: vec![d("2")],
+            min: bound("0", false),
+            ..Default::default()
+        };
+        assert!(
+            ["1", "17", "999"].iter().all(|t| accepts(&odd, t))
+                && !["0", "12", "1.5", "-3"].iter().any(|t| accepts(&odd, t))
+        );
     }
 
     #[test]

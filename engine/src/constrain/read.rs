@@ -9,11 +9,13 @@ use super::pointer;
 use super::unevaluated;
 use crate::error::{Error, Result};
 use serde_json::{Map, Value};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Definitions of one schema.
 const MAX_DEFS: usize = 4000;
+/// Definitions that one value may be validated against, each as often as it is referred to.
+const MAX_IN_PLACE: u64 = 100_000;
 /// Bytes of one constant string or property name: the matcher has a state for every byte.
 pub(super) const MAX_LITERAL: usize = 16 << 10;
 
@@ -55,8 +57,8 @@ pub(super) struct Reader<'a> {
     anchors: HashMap<String, String>,
     defs: Vec<Def>,
     by_pointer: HashMap<String, DefId>,
-    /// In-place references: definition to definition, of the same value.
-    edges: Vec<BTreeSet<DefId>>,
+    /// In-place references: definition to definition, of the same value, and how often.
+    edges: Vec<BTreeMap<DefId, u64>>,
     warnings: Vec<String>,
     steps: usize,
     reading: String,
@@ -74,6 +76,11 @@ enum Def {
 
 /// Reads a schema and everything it refers to.
 pub(super) fn read(root: &Value) -> Result<Graph> {
+    read_at(root, String::new())
+}
+
+/// The same of the part of a schema at a pointer.
+pub(super) fn read_at(root: &Value, at: String) -> Result<Graph> {
     dialect::check_size(root)?;
     let dialect = dialect::detect(root);
     let mut reader = Reader {
@@ -89,7 +96,7 @@ pub(super) fn read(root: &Value) -> Result<Graph> {
         evaluates: unevaluated::is_asked(root),
         crowded: false,
     };
-    reader.define(String::new())?;
+    reader.define(at)?;
     let mut next = 0;
     while next < reader.defs.len() {
         reader.resolve(next)?;
@@ -145,7 +152,7 @@ impl<'a> Reader<'a> {
         let id = self.defs.len();
         self.by_pointer.insert(at.clone(), id);
         self.defs.push(Def::Unread(at));
-        self.edges.push(BTreeSet::new());
+        self.edges.push(BTreeMap::new());
         Ok(id)
     }
 
@@ -171,6 +178,9 @@ impl<'a> Reader<'a> {
             place.base.clone_from(&place.at);
         }
         if self.dialect.ref_stands_alone() && map.contains_key("$ref") {
+            for keyword in map.keys().filter(|k| *k != "$ref" && !dialect::is_annotation(k)) {
+                self.warn(&place, format!("{keyword:?} says nothing beside $ref in this draft"));
+            }
             return self.reference(map, &place);
         }
         let mut node = Node::Any;
@@ -329,7 +339,7 @@ impl<'a> Reader<'a> {
         };
         let def = self.define(at)?;
         if let Some(owner) = place.owner {
-            self.edges[owner].insert(def);
+            *self.edges[owner].entry(def).or_default() += 1;
         }
         Ok(Node::one(Kind::Ref(def)))
     }
@@ -348,7 +358,13 @@ impl<'a> Reader<'a> {
         self.anchors.get(&format!("{base}#{fragment}")).cloned()
     }
 
-    /// A value that is defined as itself has no end: `{"$ref": "#"}`.
+    /// Where a definition is.
+    fn pointer_of(&self, def: DefId) -> &str {
+        self.by_pointer.iter().find(|(_, id)| **id == def).map_or("", |(at, _)| at.as_str())
+    }
+
+    /// A value that is defined as itself has no end: `{"$ref": "#"}`. One that refers to the next ten times, that ten times
+    /// to the one after it, and so on, would take the final validation as good as for ever.
     fn refuse_cycles(&self) -> Result<()> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
@@ -357,9 +373,11 @@ impl<'a> Reader<'a> {
             Done,
         }
         let mut marks = vec![Mark::New; self.edges.len()];
+        // How many definitions the validation of one value goes through.
+        let mut costs = vec![1u64; self.edges.len()];
         for start in 0..self.edges.len() {
             // Depth first with a stack of its own: chains of references may be long.
-            let mut stack = vec![(start, self.edges[start].iter())];
+            let mut stack = vec![(start, self.edges[start].keys())];
             if marks[start] != Mark::New {
                 continue;
             }
@@ -367,24 +385,24 @@ impl<'a> Reader<'a> {
             while let Some((node, edges)) = stack.last_mut() {
                 match edges.next() {
                     Some(&to) if marks[to] == Mark::Open => {
-                        let at = self
-                            .by_pointer
-                            .iter()
-                            .find(|(_, id)| **id == to)
-                            .map_or("", |(at, _)| at.as_str());
-                        return Err(Error::ty(
-                            at,
-                            "$ref",
-                            "the schema refers to itself for one and the same value",
-                        ));
+                        let reason = "the schema refers to itself for one and the same value";
+                        return Err(Error::ty(self.pointer_of(to), "$ref", reason));
                     }
                     Some(&to) if marks[to] == Mark::New => {
                         marks[to] = Mark::Open;
-                        stack.push((to, self.edges[to].iter()));
+                        stack.push((to, self.edges[to].keys()));
                     }
                     Some(_) => {}
                     None => {
                         marks[*node] = Mark::Done;
+                        let inner = self.edges[*node].iter().map(|(to, n)| n.saturating_mul(costs[*to]));
+                        costs[*node] = inner.fold(1, u64::saturating_add);
+                        if costs[*node] > MAX_IN_PLACE {
+                            let reason = format!(
+                                "the references multiply out: one value would be validated against more than {MAX_IN_PLACE} schemas"
+                            );
+                            return Err(Error::ty(self.pointer_of(*node), "$ref", reason));
+                        }
                         stack.pop();
                     }
                 }

@@ -15,6 +15,9 @@ use std::sync::Arc;
 
 type Keywords = Map<String, Value>;
 
+/// Characters of a pattern that an error shows.
+const MAX_SHOWN: usize = 80;
+
 /// The kinds of `type`, with `integer` apart.
 const KINDS: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
 
@@ -289,8 +292,16 @@ fn count(map: &Keywords, keyword: &str, place: &Place) -> Result<Option<u64>> {
 fn pattern_at(value: &Value, keyword: &str, place: &Place) -> Result<Pattern> {
     let Some(source) = value.as_str() else { return bad(place, keyword, "a string") };
     Pattern::search(source).map_err(|e| {
-        Error::ty(&place.at, keyword, format!("character {} of {source:?}: {}", e.at + 1, e.reason))
+        Error::ty(&place.at, keyword, format!("character {} of {}: {}", e.at + 1, shown(source), e.reason))
     })
+}
+
+/// A pattern in an error, not longer than a line.
+fn shown(source: &str) -> String {
+    match source.char_indices().nth(MAX_SHOWN) {
+        Some((end, _)) => format!("{:?}...", &source[..end]),
+        None => format!("{source:?}"),
+    }
 }
 
 fn schemas<'a>(map: &'a Keywords, keyword: &str, place: &Place) -> Result<Vec<(&'a String, &'a Value)>> {

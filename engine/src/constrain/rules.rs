@@ -26,6 +26,10 @@ pub(super) struct Rules {
     literals: HashMap<String, Sym>,
     /// Lexemes by their expressions.
     lexemes: HashMap<String, Sym>,
+    /// Sequences and choices by their parts: equal parts of a schema share their rules.
+    seqs: HashMap<Vec<Sym>, Sym>,
+    choices: HashMap<Vec<Sym>, Sym>,
+    stars: HashMap<Sym, Sym>,
     exactly: HashMap<(usize, u64), Sym>,
     at_most: HashMap<(usize, u64), Sym>,
     start: Sym,
@@ -58,6 +62,9 @@ impl Rules {
             terminals: HashMap::new(),
             literals: HashMap::new(),
             lexemes: HashMap::new(),
+            seqs: HashMap::new(),
+            choices: HashMap::new(),
+            stars: HashMap::new(),
             exactly: HashMap::new(),
             at_most: HashMap::new(),
             start,
@@ -147,7 +154,11 @@ impl Rules {
             [] => Ok(empty),
             [one] => Ok(*one),
             _ => {
+                if let Some(&sym) = self.seqs.get(&parts) {
+                    return Ok(sym);
+                }
                 let sym = self.fresh()?;
+                self.seqs.insert(parts.clone(), sym);
                 self.add(sym, parts)?;
                 Ok(sym)
             }
@@ -158,11 +169,15 @@ impl Rules {
         if let [one] = options {
             return Ok(*one);
         }
+        if let Some(&sym) = self.choices.get(options) {
+            return Ok(sym);
+        }
         let empty = self.empty()?;
         let sym = self.fresh()?;
         for &option in options {
             self.add(sym, if option == empty { vec![] } else { vec![option] })?;
         }
+        self.choices.insert(options.to_vec(), sym);
         Ok(sym)
     }
 
@@ -172,9 +187,13 @@ impl Rules {
     }
 
     pub fn star(&mut self, sym: Sym) -> Result<Sym> {
+        if let Some(&star) = self.stars.get(&sym) {
+            return Ok(star);
+        }
         let star = self.fresh()?;
         self.add(star, vec![])?;
         self.add(star, vec![star, sym])?;
+        self.stars.insert(sym, star);
         Ok(star)
     }
 

@@ -113,7 +113,7 @@ fn of(ty: &Type, text: &str, steps: &[Step]) -> Result<Confidence> {
     let mut choices = ty.choices()?;
     for span in &spans {
         let own = steps.iter().filter(|s| owner(s, &spans).is_some_and(|o| o.start == span.start));
-        let logprob = own.map(|s| s.logprob).sum();
+        let logprob = sum(own);
         let texts = match &names {
             Some(names) if spans::is_name(&span.path) => {
                 Some(names.clone()).filter(|names| names.len() <= MAX_ALTERNATIVES)
@@ -128,7 +128,12 @@ fn of(ty: &Type, text: &str, steps: &[Step]) -> Result<Confidence> {
         };
         leaves.push(Leaf { path: span.path.clone(), logprob, alternatives });
     }
-    Ok(Confidence { logprob: steps.iter().map(|s| s.logprob).sum(), leaves })
+    Ok(Confidence { logprob: sum(steps.iter()), leaves })
+}
+
+/// Of no steps at all 0, where the standard library's sum is -0.
+fn sum<'s>(steps: impl Iterator<Item = &'s Step>) -> f64 {
+    steps.fold(0.0, |sum, step| sum + step.logprob)
 }
 
 /// The leaf that a token decides about: the one it begins in, else the first that begins in it.
@@ -278,6 +283,14 @@ mod tests {
             [made(1, &[("1", 0.5), ("12", 0.1), ("3", 0.4)]), made(2, &[(",", 0.6), ("2", 0.3), ("]", 0.1)])];
         let all = of(&ty, "[1,3]", &steps).unwrap();
         assert_eq!(shares(&all.leaves[0]), [("3".into(), 0.4), ("1".into(), 0.35), ("12".into(), 0.25)]);
+    }
+
+    #[test]
+    fn what_was_forced_is_certain() {
+        let ty = Type::expr(r#"{"kind": "'bug'", "n": "1 | 2"}"#).unwrap();
+        let all = of(&ty, r#"{"kind":"bug","n":1}"#, &[made(18, &[("1", 0.5), ("2", 0.5)])]).unwrap();
+        assert_eq!(all.leaves[0].logprob.to_string(), "0", "not -0");
+        assert_eq!(of(&Type::expr("'a'").unwrap(), "\"a\"", &[]).unwrap().logprob.to_string(), "0");
     }
 
     #[test]

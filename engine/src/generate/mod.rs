@@ -143,4 +143,6 @@ pub struct Output {
     pub usage: Usage,
     /// How sure the model was, if [`RequestOptions::confidence`] asked for it.
     pub confidence: Option<Confidence>,
+    /// [`crate::Type::warnings`] of its type.
+    pub warnings: Vec<String>,
 }

@@ -333,6 +333,7 @@ impl Run {
             tokens: self.seq.tokens[self.start..].to_vec(),
             usage: self.usage.clone(),
             confidence: self.confidence()?,
+            warnings: self.request.ty.warnings().to_vec(),
         })
     }
 

@@ -19,7 +19,7 @@ function eventOf({ name, head, tail }) {
 }
 
 function resultOf(connection, { head, tail }) {
-  const { value, text, finish, usage, confidence } = JSON.parse(decoder.decode(tail));
+  const { value, text, finish, usage, confidence, warnings = [] } = JSON.parse(decoder.decode(tail));
   const kept = head.checkpoint === null ? null : new Checkpoint(connection, { checkpoint: head.checkpoint });
   return {
     value,
@@ -27,6 +27,7 @@ function resultOf(connection, { head, tail }) {
     finish,
     usage: camel(usage),
     ...(confidence && { confidence }),
+    warnings,
     /** The state after the value, if it was asked for. */
     checkpoint() {
       if (kept) return kept;

@@ -82,6 +82,8 @@ class Result(Generic[T]):
     #: How sure the model was, if ``confidence=True`` asked for it: ``{"logprob", "leaves": [{"path", "logprob",
     #: "alternatives": [{"value", "probability"}]}]}``.
     confidence: Optional[dict[str, Any]] = None
+    #: What was taken as an annotation of the type, and tools that were left out with the reason.
+    warnings: tuple[str, ...] = ()
 
 
 class Stream(Generic[T]):
@@ -195,4 +197,4 @@ def result_of(engine: Engine, answer: Message, of: Type[T]) -> Result[T]:
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         # Only where a resumed value's type was given again, and is another.
         raise errors.invalid(f"the value {document['text'][:80]} does not make a {of}: {error}") from error
-    return Result(value, document["text"], document["finish"], usage, checkpoint, confidence)
+    return Result(value, document["text"], document["finish"], usage, checkpoint, confidence, tuple(document.get("warnings", ())))

@@ -13,6 +13,9 @@ use std::sync::Arc;
 #[serde(deny_unknown_fields)]
 pub(super) struct Value {
     ty: TypeSource,
+    /// Of the type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     budget: usize,
     /// `complete` or `stop`: how it ends if the budget lasts.
     finish: String,
@@ -36,7 +39,8 @@ impl Value {
         if stop.is_none() {
             checked.check(text)?;
         }
-        let value = Self { ty, budget, finish: finish.into(), pieces: pieces(text), made: 0 };
+        let warnings = checked.warnings().to_vec();
+        let value = Self { ty, warnings, budget, finish: finish.into(), pieces: pieces(text), made: 0 };
         if !value.is_text() && value.pieces.len() > budget {
             return Err(Error::BudgetTooSmall { needed: value.pieces.len() });
         }
@@ -154,6 +158,7 @@ impl Generation for EchoGeneration {
         state.answered = state.told.len();
         state.value = None;
         let finish = self.finish.take().unwrap_or_default();
-        Ok((Output { value, text, finish, usage, confidence: None }, Box::new(self.session)))
+        let warnings = self.value.warnings;
+        Ok((Output { value, text, finish, usage, confidence: None, warnings }, Box::new(self.session)))
     }
 }

@@ -1,7 +1,7 @@
 //! GENERATE, on a model or on a session.
 
 use super::session::{append_blocks, lock};
-use super::{document, only};
+use super::{only, tools};
 use crate::connection::{Answer, Inner, Job, OPEN_REQUESTS_MAX};
 use crate::failure::Outcome;
 use crate::groups::{Member, Target};
@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 use std::sync::Arc;
 
 pub(crate) async fn generate(job: &Job, request: m::Generate) -> Outcome<Answer> {
-    let doc = document(job)?;
+    let (doc, left_out) = tools::document(job.frame.tail())?;
     only(&doc, &["blocks", "type", "options"])?;
     match (request.model, request.session) {
         (Some(model), None) => {
@@ -24,14 +24,14 @@ pub(crate) async fn generate(job: &Job, request: m::Generate) -> Outcome<Answer>
                 Some(c) => model.restore(&*job.inner.tables.checkpoints.get(c)?, None)?,
             };
             let (output, end) = run(job, &request, start, &doc).await?;
-            answer(job, request.keep, output, end.as_ref())
+            answer(job, request.keep, output, left_out, end.as_ref())
         }
         (None, Some(session)) if request.checkpoint.is_none() => {
             let slot = job.inner.tables.sessions.get(session)?;
             let mut session = lock(&slot)?;
             // On a fork: whatever goes wrong, the session is as it was.
             let (output, end) = run(job, &request, session.fork()?, &doc).await?;
-            let answer = answer(job, request.keep, output, end.as_ref())?;
+            let answer = answer(job, request.keep, output, left_out, end.as_ref())?;
             *session = end;
             Ok(answer)
         }
@@ -102,7 +102,7 @@ pub(crate) async fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Ans
     }
     let tables = &job.inner.tables;
     // The others would wait for one that cannot come.
-    let member = member(job).inspect_err(|_| refuse(&job.inner, &request))?;
+    let (member, left_out) = member(job).inspect_err(|_| refuse(&job.inner, &request))?;
     let open = || match (model, session) {
         (Some(model), None) => {
             let model = tables.models.get(model)?;
@@ -116,7 +116,7 @@ pub(crate) async fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Ans
     };
     let generation = tables.groups.join(request.group, target(&request), member, open).await?;
     let (output, end) = complete(job, request.events, generation).await?;
-    answer(job, request.keep, output, end.as_ref())
+    answer(job, request.keep, output, left_out, end.as_ref())
 }
 
 fn target(request: &m::GenerateBranch) -> Target {
@@ -129,17 +129,18 @@ pub(crate) fn refuse(inner: &Inner, request: &m::GenerateBranch) {
     inner.tables.groups.refuse(request.group, target(request));
 }
 
-/// What a branch's document says.
-fn member(job: &Job) -> Outcome<Member> {
-    let doc = document(job)?;
+/// What a branch's document says, and why tools of it were left out.
+fn member(job: &Job) -> Outcome<(Member, Vec<String>)> {
+    let (doc, left_out) = tools::document(job.frame.tail())?;
     only(&doc, &["blocks", "type", "options"])?;
     let part = |name: &str| doc.get(name).filter(|v| !v.is_null()).cloned();
-    Ok(Member {
+    let member = Member {
         blocks: part("blocks").unwrap_or_else(|| json!([])),
         ty: part("type").ok_or_else(|| Error::invalid("type", "every branch needs one"))?,
         options: part("options").unwrap_or_else(|| json!({})),
         cancel: job.request.cancel.clone(),
-    })
+    };
+    Ok((member, left_out))
 }
 
 /// Pulls events until the value is whole. Credit is waited for *before* the step that earns an event, so a
@@ -185,12 +186,23 @@ fn give_checkpoint(job: &Job, take: &Arc<Request>, generation: &mut dyn Generati
     job.inner.finish(take, outcome);
 }
 
-fn answer(job: &Job, keep: bool, output: Output, end: &dyn Session) -> Outcome<Answer> {
+/// `left_out` are tools that the type did not even see.
+fn answer(
+    job: &Job,
+    keep: bool,
+    output: Output,
+    left_out: Vec<String>,
+    end: &dyn Session,
+) -> Outcome<Answer> {
     let checkpoint = if keep { Some(job.inner.tables.checkpoints.insert(end.checkpoint()?)?) } else { None };
     let mut tail =
         json!({ "value": output.value, "text": output.text, "finish": output.finish, "usage": output.usage });
     if let Some(confidence) = output.confidence {
         tail["confidence"] = confidence;
+    }
+    let warnings = [left_out, output.warnings].concat();
+    if !warnings.is_empty() {
+        tail["warnings"] = json!(warnings);
     }
     Ok(job.answer(&m::Generated { checkpoint }, tail.to_string().into_bytes()))
 }

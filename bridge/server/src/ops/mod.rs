@@ -5,6 +5,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod generate;
 pub(crate) mod model;
 pub(crate) mod session;
+mod tools;
 
 use crate::connection::Job;
 use crate::failure::Outcome;

@@ -290,7 +290,8 @@ impl Scalar {
             return *way;
         }
         // Most languages have an end in ASCII, and the search for it is much smaller.
-        let found = self.search(state, self.ascii) || self.search(state, self.bytes.len());
+        let all = self.bytes.len();
+        let found = self.search(state, self.ascii) || self.search(state, all) || self.dive(state, all);
         if !found {
             self.ways.insert(state, None);
         }
@@ -344,6 +345,44 @@ impl Scalar {
             state = previous;
         }
         true
+    }
+
+    /// Depth first, to the same: for languages with so many beginnings that the other search does not come to an end,
+    /// such as thousands of words.
+    fn dive(&mut self, from: StateID, n_bytes: usize) -> bool {
+        let mut path: Vec<(StateID, usize)> = vec![(from, 0)];
+        let (mut seen, mut looked) = (HashSet::from([from]), 0);
+        while let Some((state, i)) = path.last_mut() {
+            let (state, byte) = (*state, self.bytes.get(*i).copied().filter(|_| *i < n_bytes));
+            *i += 1;
+            let known = match self.ways.get(&state) {
+                _ if self.regex.is_accepting(state) => Some((0, 0)),
+                Some(way) => *way,
+                None => None,
+            };
+            if let Some((mut left, byte)) = known {
+                self.ways.insert(state, Some((left, byte)));
+                path.pop();
+                while let Some((state, next)) = path.pop() {
+                    left += 1;
+                    self.ways.insert(state, Some((left, self.bytes[next - 1])));
+                }
+                return true;
+            }
+            let Some(byte) = byte else {
+                path.pop();
+                continue;
+            };
+            looked += 1;
+            if looked > MAX_SEARCH {
+                return false;
+            }
+            let next = self.regex.transition(state, byte);
+            if !next.is_dead() && seen.insert(next) {
+                path.push((next, 0));
+            }
+        }
+        false
     }
 }
 

@@ -4,6 +4,7 @@ use super::scalar::Scalar;
 use super::sequence::{Counted, Taken, Varied};
 use crate::constrain::lower::{self, Low, LowArray, LowObject};
 use crate::constrain::node::Numbers;
+use crate::constrain::spelled::spelled;
 use crate::constrain::{counted, numbers, pattern};
 use crate::error::{Error, Result};
 use llguidance::derivre::RegexAst;
@@ -87,6 +88,8 @@ pub(super) struct Shapes {
 struct Building {
     shapes: Shapes,
     scalars: Vec<Scalar>,
+    /// By their expressions: what a scalar works out holds wherever it stands.
+    by_expression: HashMap<String, ScalarId>,
     refs: Vec<Vec<NodeId>>,
     any: Option<NodeId>,
     words: &'static str,
@@ -96,7 +99,8 @@ impl Shapes {
     /// Of lowered definitions; the root is node 0.
     pub fn of(defs: &[Low], words: &'static str) -> Result<(Self, Vec<Scalar>)> {
         let (shapes, scalars, refs) = (Shapes::default(), Vec::new(), Vec::new());
-        let mut b = Building { shapes, scalars, refs, any: None, words };
+        let by_expression = HashMap::new();
+        let mut b = Building { shapes, scalars, by_expression, refs, any: None, words };
         for _ in defs {
             b.node();
         }
@@ -497,8 +501,14 @@ impl Building {
     }
 
     fn scalar(&mut self, ast: &RegexAst) -> Result<ScalarId> {
+        let text = spelled(ast);
+        if let Some(&known) = text.as_ref().and_then(|text| self.by_expression.get(text)) {
+            return Ok(known);
+        }
+        let id = self.scalars.len() as ScalarId;
         self.scalars.push(Scalar::new(ast)?);
-        Ok(self.scalars.len() as ScalarId - 1)
+        self.by_expression.extend(text.map(|text| (text, id)));
+        Ok(id)
     }
 
     fn add(&mut self, node: NodeId, alt: Alt) {

@@ -2,6 +2,7 @@
 
 use super::walks::{walk, Walk};
 use super::*;
+use crate::constrain::Steer;
 
 /// 40 definitions, each a pair of the next.
 fn pairs(leaf: Value) -> Value {
@@ -12,6 +13,17 @@ fn pairs(leaf: Value) -> Value {
         defs.insert(format!("d{i}"), pair);
     }
     defs.insert("d40".into(), leaf);
+    json!({"$ref": "#/$defs/d0", "$defs": defs})
+}
+
+/// 9 definitions, each ten times the next for one and the same value.
+fn tenfold(keyword: &str) -> Value {
+    let mut defs = serde_json::Map::new();
+    for i in 0..9 {
+        let next = json!({"$ref": format!("#/$defs/d{}", i + 1)});
+        defs.insert(format!("d{i}"), json!({ keyword: vec![next; 10] }));
+    }
+    defs.insert("d9".into(), json!({"type": "string"}));
     json!({"$ref": "#/$defs/d0", "$defs": defs})
 }
 
@@ -43,6 +55,8 @@ fn types_without_a_value_of_moderate_size_are_refused() {
         ),
         (pairs(json!({"const": 1})), "/$defs/d28", "minItems", "at most 20000"),
         (pairs(json!({"type": "string"})), "/$defs/d22", "minItems", "1048576 bytes"),
+        (tenfold("allOf"), "/$defs/d4", "$ref", "multiply out"),
+        (tenfold("anyOf"), "/$defs/d4", "$ref", "multiply out"),
         (json!({"type": "string", "minLength": 5_000_000}), "", "schema", "1048576 bytes"),
         (
             json!({"properties": {"a": {"required": ["b"], "properties": {"b": {"minLength": 5_000_000}}}}}),
@@ -96,6 +110,18 @@ fn large_but_possible_types_are_taken() {
         let mut matcher = Matcher::new(&ty, &vocabulary()).unwrap();
         matcher.forced().unwrap();
         matcher.mask().unwrap();
+    }
+}
+
+#[test]
+fn thousands_of_words_have_a_way_to_their_end() {
+    for words in
+        [(0..20_000).map(|i| format!("s{i}").repeat(3)).collect::<Vec<_>>(), vec!["x".repeat(16_000)]]
+    {
+        let ty = Type::schema_value(json!({ "enum": words })).unwrap();
+        let matcher = Matcher::new(&ty, &vocabulary()).unwrap();
+        let needed = Steer::new(&ty).unwrap().needed(&matcher, 0).unwrap();
+        assert!((1..=16_002).contains(&needed), "{needed}");
     }
 }
 

@@ -101,6 +101,12 @@ fn masks_of_finite_schemas_are_exact() {
             json!({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 3}, {"type": "integer", "minimum": 3, "maximum": 4}]}),
             &["1", "2", "4"],
         ),
+        (
+            json!({"type": "integer", "minimum": 0, "maximum": 12, "oneOf": [{"multipleOf": 2}, {"multipleOf": 3}]}),
+            &["2", "3", "4", "8", "9", "10"],
+        ),
+        (json!({"enum": [1, 1.5, 2], "oneOf": [{"type": "integer"}, {"type": "number"}]}), &["1.5"]),
+        (json!({"type": "integer", "minimum": 5, "maximum": 9, "not": {"multipleOf": 2}}), &["5", "7", "9"]),
     ];
     for (schema, texts) in cases {
         exact(Type::schema_value(schema.clone()).unwrap(), texts);
@@ -311,6 +317,44 @@ fn keys_are_never_repeated() {
         .unwrap(),
         &["{}", r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":1,"b":1}"#],
     );
+}
+
+/// Where matchers are known to be loose: other spellings of a key, days that do not exist, bounds beyond 2^53.
+#[test]
+fn what_would_merely_look_valid_is_not_taken() {
+    let keys = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}});
+    let (day, time) = (json!({"format": "date"}), json!({"format": "date-time"}));
+    let above =
+        json!({"type": "integer", "minimum": 9007199254740993u64, "maximum": 18446744073709551615u64});
+    let fraction = json!({"type": "number", "exclusiveMinimum": 0.1, "maximum": 0.3});
+    for (schema, text, taken) in [
+        (&keys, r#"{"a":1,"b":"x"}"#, true),
+        (&keys, r#"{"\u0061":"x"}"#, false),
+        (&keys, r#"{"a":1,"\u0061":"x"}"#, false),
+        (&keys, r#"{"b":"x","b":"y"}"#, false),
+        (&keys, r#"{"b":"x","\u0062":"y"}"#, false),
+        (&keys, r#"{"a": 1}"#, false),
+        (&day, r#""2024-02-29""#, true),
+        (&day, r#""2023-02-29""#, false),
+        (&time, r#""2024-02-29T23:59:59Z""#, true),
+        (&time, r#""2024-02-29T23:59:60Z""#, false),
+        (&above, "9007199254740993", true),
+        (&above, "9007199254740992", false),
+        (&above, "18446744073709551615", true),
+        (&above, "18446744073709551616", false),
+        (&fraction, "0.3", true),
+        (&fraction, "0.30000000000001", false),
+        (&fraction, "0.1", false),
+        (&json!({"type": "integer"}), "1", true),
+        (&json!({"type": "integer"}), "1.0", false),
+        (&json!({"type": "number"}), "12345678901234567", true),
+        (&json!({"type": "number"}), "123456789012345678", false),
+    ] {
+        let ty = Type::schema_value(schema.clone()).unwrap();
+        let mut matcher = Matcher::new(&ty, &vocabulary()).unwrap();
+        let read = text.bytes().all(|b| matcher.consume(u32::from(b) + 3).is_ok());
+        assert_eq!(read && matcher.is_accepting().unwrap(), taken, "{text} of {schema}");
+    }
 }
 
 #[test]

@@ -154,6 +154,52 @@ fn one_bad_tool_is_named_and_the_others_stay() {
 
 /// Where the parts of calls stand is found in every syntax.
 #[test]
+fn arguments_may_be_defined_elsewhere() {
+    let defs = json!({
+        "point": {"type": "object", "properties": {"x": {"enum": [1, 2]}, "next": {"$ref": "#/$defs/point"}}, "required": ["x"]},
+        "name": {"type": "object", "properties": {"name": {"const": "a"}}, "required": ["name"]},
+    });
+    let (next, child) = (r#"{"x":1,"next":{"x":2}}"#, r#"{"child":{"child":{}}}"#);
+    for (parameters, arguments, python) in [
+        (json!({"$ref": "#/$defs/point", "$defs": defs}), next, r#"x=1,next={"x":2}"#),
+        (
+            json!({"anyOf": [{"$ref": "#/$defs/point"}, {"$ref": "#/$defs/name"}], "$defs": defs}),
+            next,
+            r#"x=1,next={"x":2}"#,
+        ),
+        (
+            json!({"anyOf": [{"$ref": "#/$defs/point"}, {"$ref": "#/$defs/name"}], "$defs": defs}),
+            r#"{"name":"a"}"#,
+            r#"name="a""#,
+        ),
+        (json!({"type": "object", "properties": {"child": {"$ref": "#"}}}), child, r#"child={"child":{}}"#),
+    ] {
+        let tool = json!({"name": "f", "parameters": parameters});
+        for syntax in SYNTAXES {
+            let ty = tools(syntax, ToolChoice::Tool("f".into()), vec![tool.clone()]).unwrap();
+            let text = match syntax {
+                ToolSyntax::Hermes => {
+                    format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {arguments}}}\n</tool_call>")
+                }
+                ToolSyntax::Pythonic => format!("<|tool_call_start|>[f({python})]<|tool_call_end|>"),
+                _ => format!("{{\"name\": \"f\", \"parameters\": {arguments}}}"),
+            };
+            let value = ty.check(&text).unwrap_or_else(|e| panic!("{syntax:?}: {text}: {e}"));
+            assert_eq!(value["calls"][0]["arguments"].to_string(), arguments, "{syntax:?}");
+            assert!(accepts(&ty, &text), "{syntax:?}: {text}");
+            for seed in 0..5 {
+                let Walk::Value(text) =
+                    walk(&ty, &vocabulary(), super::tokens().as_ref(), seed, 200).unwrap()
+                else {
+                    continue;
+                };
+                ty.check(&text).unwrap_or_else(|e| panic!("{syntax:?}: {text}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn calls_are_found_in_the_text() {
     let said = "Let me \"look\". ";
     for (syntax, text, say) in [

@@ -116,7 +116,8 @@ fn moved(low: &Low, first: DefId) -> Low {
     low
 }
 
-fn each_part(low: &mut Low, f: &mut dyn FnMut(&mut Low)) {
+/// Calls a function with every part of a union of values, itself first.
+pub(super) fn each_part(low: &mut Low, f: &mut dyn FnMut(&mut Low)) {
     f(low);
     for array in &mut low.arrays {
         let classes = array.classes.iter_mut().flat_map(|c| c.prefix.iter_mut().chain([&mut c.rest]));

@@ -13,7 +13,7 @@ pub use reply::{Reply, ToolCall};
 
 use super::check::Checker;
 use super::lower::Low;
-use super::{emit, lower, read};
+use super::{emit, lower, nothing, read};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
@@ -215,7 +215,7 @@ fn tool(value: &Value, name: &str, syntax: ToolSyntax, warnings: &mut Vec<String
         python::keyword_arguments(name, &mut lows)?;
     }
     // By itself first, so that a tool that is too large is the one that is left out.
-    emit::emit(&lows, words)?;
+    emit::emit(&lows, words).map_err(|e| nothing::explained(e, &schema))?;
     warnings.extend(graph.warnings.iter().map(|w| format!("tool {name:?}: {w}")));
     Ok(Tool { name: name.to_string(), checker, lows })
 }

@@ -1,6 +1,7 @@
 //! Arguments in Python's notation: `f(a=1, b=["x", None])`.
 
 use super::super::lower::Low;
+use super::grammar::each_part;
 use crate::error::{Error, Result};
 use serde_json::{Map, Number, Value};
 
@@ -22,11 +23,12 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Makes a tool's arguments keyword arguments, where that is possible.
-pub(super) fn keyword_arguments(name: &str, lows: &mut [Low]) -> Result<()> {
+pub(super) fn keyword_arguments(name: &str, lows: &mut Vec<Low>) -> Result<()> {
     let refuse = |reason: String| Err(Error::ty("", "parameters", reason));
     if !name.split('.').all(is_name) {
         return refuse(format!("{name:?} is no name that this model's call syntax can write"));
     }
+    resolve_root(lows);
     let Some(root) = lows.first_mut() else { return refuse("there are no arguments".into()) };
     if root.any
         || root.scalar.is_some()
@@ -49,6 +51,36 @@ pub(super) fn keyword_arguments(name: &str, lows: &mut [Low]) -> Result<()> {
         object.arguments = true;
     }
     Ok(())
+}
+
+/// Copies what the root refers to into the root, and the root to where values refer to it: as arguments an object is
+/// written otherwise than as a value.
+fn resolve_root(lows: &mut Vec<Low>) {
+    let Some(mut root) = lows.first().cloned() else { return };
+    let (copy, mut referred) = (lows.len(), false);
+    for low in lows.iter_mut().chain([&mut root]) {
+        each_part(low, &mut |part| {
+            for def in part.refs.iter_mut().filter(|def| **def == 0) {
+                (*def, referred) = (copy, true);
+            }
+        });
+    }
+    if referred {
+        lows.push(root.clone());
+    }
+    let mut todo = std::mem::take(&mut root.refs);
+    let mut seen = Vec::new();
+    while let Some(def) = todo.pop() {
+        let Some(low) = lows.get(def).filter(|_| !seen.contains(&def)) else { continue };
+        seen.push(def);
+        root.any |= low.any;
+        root.scalar = root.scalar.or_else(|| low.scalar.clone());
+        root.arrays.extend(low.arrays.iter().cloned());
+        root.objects.extend(low.objects.iter().cloned());
+        root.seqs.extend(low.seqs.iter().cloned());
+        todo.extend(&low.refs);
+    }
+    lows[0] = root;
 }
 
 /// Reads calls as they are generated: `f(a=1), g()`.

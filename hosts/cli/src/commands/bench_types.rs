@@ -21,6 +21,8 @@ struct Seen {
     refused: Vec<(String, String)>,
     /// From the text of a type to its first mask, with everything compiled on the way.
     first: Vec<f64>,
+    /// The longest of these, and its type.
+    slowest: (f64, String),
     masks: Vec<f64>,
     /// Where masks are kept, as they are when values are generated: over some values of each type.
     kept: Vec<f64>,
@@ -68,7 +70,11 @@ pub fn run(model: &Model, dir: &Path, args: &BenchArgs) -> Result<ExitCode> {
         });
         match first {
             Ok(ty) => {
-                seen.first.push(start.elapsed().as_secs_f64());
+                let first = start.elapsed().as_secs_f64();
+                seen.first.push(first);
+                if first > seen.slowest.0 {
+                    seen.slowest = (first, name);
+                }
                 seen.types += 1;
                 walk(model, &ty, n as u64, false, &mut seen)?;
                 for again in 1..=KEPT_WALKS {
@@ -171,6 +177,7 @@ fn report(mut seen: Seen, as_json: bool) -> Result<()> {
             "types": seen.types, "refused": refused,
             "first_mask_us": {
                 "mean": us(mean(&seen.first)), "p50": us(quantile(&seen.first, 0.5)), "p99": us(quantile(&seen.first, 0.99)),
+                "slowest": { "us": us(seen.slowest.0), "type": seen.slowest.1 },
             },
             "mask_us": {
                 "count": seen.masks.len(), "mean": us(mean(&seen.masks)), "p50": us(quantile(&seen.masks, 0.5)),
@@ -197,7 +204,7 @@ fn report(mut seen: Seen, as_json: bool) -> Result<()> {
     };
     table::print(&[
         row("measure", format!("{} types, {} refused", seen.types, seen.refused.len())),
-        row("to first mask", spread(&seen.first)),
+        row("to first mask", format!("{}; slowest {}", spread(&seen.first), seen.slowest.1)),
         row("mask, cold", spread(&seen.masks)),
         row("mask, kept", spread(&seen.kept)),
         row(

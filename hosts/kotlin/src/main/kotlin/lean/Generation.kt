@@ -37,6 +37,8 @@ data class Usage(
     @SerialName("sampled_tokens") val sampledTokens: Long = 0,
     /** Tokens that the type left no choice about. */
     @SerialName("forced_tokens") val forcedTokens: Long = 0,
+    /** Passes that these saved, since each ran together with another token. */
+    @SerialName("saved_passes") val savedPasses: Long = 0,
     val passes: Long = 0,
     @SerialName("first_token_seconds") val firstTokenSeconds: Double = 0.0,
     @SerialName("total_seconds") val totalSeconds: Double = 0.0,
@@ -52,6 +54,8 @@ data class Output<T>(
     val usage: Usage,
     /** The state after the value, with [Options.keep]. */
     val checkpoint: Checkpoint? = null,
+    /** What was taken as an annotation of the type, and tools that were left out with the reason. */
+    val warnings: List<String> = emptyList(),
 )
 
 private val lenient = Json { ignoreUnknownKeys = true }
@@ -100,7 +104,8 @@ sealed class Generator(internal val engine: Lean) {
         val usage = document["usage"]?.let { lenient.decodeFromJsonElement<Usage>(it) } ?: Usage()
         val kept = (answer.head["checkpoint"] as Long?)?.let { Checkpoint(engine, it, null) }
         val (text, finish) = listOf("text", "finish").map { document.getValue(it).jsonPrimitive.content }
-        return Output(type.build(document.getValue("value")), text, finish, usage, kept)
+        val warnings = document["warnings"]?.let { lenient.decodeFromJsonElement<List<String>>(it) } ?: emptyList()
+        return Output(type.build(document.getValue("value")), text, finish, usage, kept, warnings)
     }
 }
 
