@@ -28,7 +28,9 @@ fn name_beside_the_library() {
     let Some(folder) = out.ancestors().nth(3) else { return };
     let name = folder.join("liblean.so.0");
     match std::os::unix::fs::symlink("liblean.so", &name) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => println!("cargo:warning={}: {e}", name.display()),
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+            println!("cargo:warning={}: {e}", name.display())
+        }
         _ => {}
     }
 }

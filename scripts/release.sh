@@ -109,7 +109,7 @@ make_python() {
 }
 
 # npm's archives have the times of their files for nobody to see: it sets them itself.
-pack() { (cd "$1" && npm pack --silent --pack-destination "$OLDPWD/$out" >/dev/null); }
+pack() { (cd "$1" && npm pack --silent --pack-destination "$out" >/dev/null); }
 
 make_node() {
   local main=$work/node here=$work/node-platform
@@ -169,6 +169,7 @@ attempt() { # NAME TOOLS
 build_all() {
   rm -rf "$out"
   mkdir -p "$out"
+  out=$(cd "$out" && pwd)
   scripts/licenses.py >"$out/THIRD_PARTY_LICENSES.txt"
   strip_all
   make_native

@@ -31,11 +31,13 @@ fn the_numbers_in_the_docs_are_those_in_the_code() {
     let number = |constant: &str| between(protocol, &format!("pub const {constant}: u32 = "), ";");
     let (major, min, max) = (number("MAJOR"), number("MINOR_MIN"), number("MINOR_MAX"));
     assert_eq!(said("wire protocol"), format!("{major}.{min} to {major}.{max}"));
-    assert!(text("bridge/PROTOCOL.md").starts_with(&format!("# The lean bridge protocol, version {major}.{max}\n")));
+    assert!(text("bridge/PROTOCOL.md")
+        .starts_with(&format!("# The lean bridge protocol, version {major}.{max}\n")));
 
     let newest = between("engine/src/context/file/table.rs", "const VERSION: u32 = ", ";");
     assert_eq!(said("checkpoint format"), format!("1 to {newest}"));
-    assert!(text("docs/checkpoint.md").starts_with(&format!("# The checkpoint format, versions 1 and {newest}\n")));
+    assert!(text("docs/checkpoint.md")
+        .starts_with(&format!("# The checkpoint format, versions 1 and {newest}\n")));
 }
 
 #[test]
