@@ -18,6 +18,28 @@ use std::sync::Arc;
 pub struct Checkpoint {
     pub(crate) handle: Arc<Handle>,
     tokens: Option<usize>,
+    restored: Option<String>,
+}
+
+/// How a checkpoint is read.
+#[derive(Debug, Clone, Default)]
+pub struct RestoreOptions {
+    /// The one that it was written with as [`SaveOptions::parent`].
+    pub parent: Option<Checkpoint>,
+    /// What may be done to one of another exactness class (another backend, another type of keys and values); without it such a
+    /// one is [`Error::INCOMPATIBLE`].
+    pub policy: Option<RestorePolicy>,
+}
+
+/// What may be done to a checkpoint of another exactness class. [`Checkpoint::restored`] then says what was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestorePolicy {
+    /// Nothing.
+    Exact,
+    /// Its state is taken over as it is.
+    Convert,
+    /// Its tokens are taken, and run again by whoever uses it first.
+    Reprefill,
 }
 
 /// How a checkpoint is written.
@@ -31,7 +53,7 @@ pub struct SaveOptions {
 
 impl Checkpoint {
     pub(crate) fn kept(handle: Arc<Handle>) -> Self {
-        Self { handle, tokens: None }
+        Self { handle, tokens: None, restored: None }
     }
 
     pub(crate) fn take(message: &m::CheckpointTake, owner: &Arc<Handle>) -> Result<Self> {
@@ -40,14 +62,21 @@ impl Checkpoint {
     }
 
     fn of(beside: &Arc<Handle>, pending: Pending) -> Result<Self> {
-        let (taken, _) = pending.answer::<m::Checkpoint>(|_| {})?;
+        let (taken, tail) = pending.answer::<m::Checkpoint>(|_| {})?;
         let handle = Handle::new(&beside.connection, Kind::Checkpoint, taken.checkpoint);
-        Ok(Self { handle, tokens: Some(taken.tokens as usize) })
+        let said = lean_protocol::json::parse(&tail).unwrap_or_default();
+        let restored = said["restored"].as_str().map(str::to_owned);
+        Ok(Self { handle, tokens: Some(taken.tokens as usize), restored })
     }
 
     /// Tokens it holds, where that is known.
     pub fn tokens(&self) -> Option<usize> {
         self.tokens
+    }
+
+    /// What was done to restore it, where [`RestoreOptions::policy`] was given: `imported`, `converted` or `reprefilled`.
+    pub fn restored(&self) -> Option<&str> {
+        self.restored.as_deref()
     }
 
     /// Writes it to a file, which is always either the old one or the whole new one; answers its bytes.
@@ -99,19 +128,27 @@ impl Checkpoint {
         model: &Model,
         path: Option<String>,
         bytes: &[u8],
-        parent: Option<&Checkpoint>,
+        options: &RestoreOptions,
     ) -> Result<Self> {
         let connection = model.connection();
-        let mut tail = Vec::new();
-        if let Some(parent) = parent {
-            let mut document = Map::new();
+        let mut document = Map::new();
+        if let Some(parent) = &options.parent {
             document.insert("parent".into(), parent.handle.on(connection)?.into());
-            tail = to_json(&document);
         }
+        if let Some(policy) = options.policy {
+            let name = match policy {
+                RestorePolicy::Exact => "exact",
+                RestorePolicy::Convert => "convert",
+                RestorePolicy::Reprefill => "reprefill",
+            };
+            document.insert("restore".into(), name.into());
+        }
+        let tail = if document.is_empty() { Vec::new() } else { to_json(&document) };
         let upload = path.is_none();
         let message = m::CheckpointLoad { model: model.handle.id, path };
         let pending = connection.call(&message, &tail, SHORT, &Limits::default())?;
-        let owners = parent.map(|p| p.handle.clone()).into_iter().chain([model.handle.clone()]);
+        let parent = options.parent.as_ref().map(|p| p.handle.clone());
+        let owners = parent.into_iter().chain([model.handle.clone()]);
         let mut pending = pending.owned_by(owners);
         if upload {
             pending.upload(bytes);

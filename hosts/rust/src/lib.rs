@@ -40,7 +40,7 @@ mod types;
 
 pub use bridge_path::find_bridge;
 pub use cancel::CancelToken;
-pub use checkpoint::{Checkpoint, SaveOptions};
+pub use checkpoint::{Checkpoint, RestoreOptions, RestorePolicy, SaveOptions};
 pub use engine::{Engine, LoadOptions, SpawnOptions};
 pub use error::{Error, Exit, Result};
 pub use generation::{Generate, Generated, Usage};

@@ -5,7 +5,7 @@ use crate::engine::seen_from_there;
 use crate::generation::Target;
 use crate::handle::{Handle, Kind};
 use crate::request::Limits;
-use crate::{Checkpoint, Error, Generate, Result, Session, SessionOptions};
+use crate::{Checkpoint, Error, Generate, RestoreOptions, Result, Session, SessionOptions};
 use lean_protocol::messages as m;
 use serde::Deserialize;
 use serde_json::Value;
@@ -82,15 +82,14 @@ impl Model {
         Session::of(self.connection(), pending)
     }
 
-    /// Reads a checkpoint from its bytes, checked against this model; one that was saved as what its parent lacks needs that
-    /// parent.
-    pub fn restore(&self, bytes: &[u8], parent: Option<&Checkpoint>) -> Result<Checkpoint> {
-        Checkpoint::load(self, None, bytes, parent)
+    /// Reads a checkpoint from its bytes, checked against this model.
+    pub fn restore(&self, bytes: &[u8], options: &RestoreOptions) -> Result<Checkpoint> {
+        Checkpoint::load(self, None, bytes, options)
     }
 
     /// Reads a checkpoint from a file: see [`Model::restore`].
-    pub fn restore_file(&self, path: impl AsRef<Path>, parent: Option<&Checkpoint>) -> Result<Checkpoint> {
-        Checkpoint::load(self, Some(seen_from_there(path.as_ref())?), b"", parent)
+    pub fn restore_file(&self, path: impl AsRef<Path>, options: &RestoreOptions) -> Result<Checkpoint> {
+        Checkpoint::load(self, Some(seen_from_there(path.as_ref())?), b"", options)
     }
 
     /// Reads a LoRA adapter: a GGUF file, or PEFT's folder.

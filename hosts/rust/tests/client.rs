@@ -5,7 +5,7 @@ mod common;
 use common::{engine, options, Folder};
 use lean_client::{
     find_bridge, Blocks, CancelToken, Chat, Engine, Error, Event, Generate, LoadOptions, Request,
-    SaveOptions, SessionOptions, Type,
+    RestoreOptions, RestorePolicy, SaveOptions, SessionOptions, Type,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
@@ -197,14 +197,16 @@ fn checkpoints_as_bytes_and_files_and_inside_a_value() {
     let two = one.respawn().unwrap();
     drop((session, whole));
     let model = two.load("echo", Default::default()).unwrap();
-    for checkpoint in [model.restore(&bytes, None), model.restore_file(&file, None)] {
+    for checkpoint in
+        [model.restore(&bytes, &Default::default()), model.restore_file(&file, &Default::default())]
+    {
         let after = Request::new(Type::text()).after(&checkpoint.unwrap());
         assert_eq!(model.generate::<String>(after).unwrap(), "a b c");
     }
     let mut damaged = bytes;
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;
-    assert_eq!(model.restore(&damaged, None).unwrap_err().code, Error::BAD_CHECKPOINT);
+    assert_eq!(model.restore(&damaged, &Default::default()).unwrap_err().code, Error::BAD_CHECKPOINT);
     if let Ok(inside) = inside {
         let model = one.load("echo", Default::default()).unwrap();
         let rest = model.generate::<String>(Request::resume().after(&inside)).unwrap();
@@ -226,8 +228,34 @@ fn a_checkpoint_inside_a_value_finishes_it_elsewhere() {
     one.close();
     let two = engine();
     let model = two.load("echo", Default::default()).unwrap();
-    let inside = model.restore(&bytes, None).unwrap();
+    let inside = model.restore(&bytes, &Default::default()).unwrap();
     assert_eq!(model.generate::<String>(Request::resume().after(&inside)).unwrap(), words);
+}
+
+#[test]
+fn a_checkpoint_of_another_class_is_taken_as_was_said() {
+    let engine = engine();
+    let tiny = common::repository().join("tests/fixtures/models/llama-hd64-tied.s1.q4_1.gguf");
+    let load = |kv: &str| {
+        let (backend, kv) = (Some("cpu".into()), Some(kv.into()));
+        engine.load(&tiny, LoadOptions { backend, kv, threads: Some(1), ..LoadOptions::default() }).unwrap()
+    };
+    let (whole, half) = (load("f32"), load("f16"));
+    let session = whole.session(SessionOptions::default()).unwrap();
+    session.append(Blocks::new().text("Once upon a time")).unwrap();
+    let bytes = session.checkpoint().unwrap().to_bytes(&SaveOptions::default()).unwrap();
+    for (policy, want) in [
+        (None, None),
+        (Some(RestorePolicy::Exact), None),
+        (Some(RestorePolicy::Convert), Some("converted")),
+        (Some(RestorePolicy::Reprefill), Some("reprefilled")),
+    ] {
+        let restored = half.restore(&bytes, &RestoreOptions { policy, parent: None });
+        match want {
+            None => assert_eq!(restored.unwrap_err().code, Error::INCOMPATIBLE, "{policy:?}"),
+            Some(_) => assert_eq!(restored.unwrap().restored(), want),
+        }
+    }
 }
 
 #[test]
@@ -344,7 +372,7 @@ mod unix {
         assert!(!engine.is_alive());
         let again = engine.respawn().unwrap();
         let model = again.load("echo", Default::default()).unwrap();
-        let restored = model.restore_file(&file, None).unwrap();
+        let restored = model.restore_file(&file, &Default::default()).unwrap();
         let request = Request::new(Type::text()).after(&restored);
         assert_eq!(model.generate::<String>(request).unwrap(), "remember me");
     }

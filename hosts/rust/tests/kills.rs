@@ -79,7 +79,7 @@ fn continued(engine: &Engine, file: &Path) -> (Session, u32) {
     if !file.exists() {
         return (model.session(SessionOptions::default()).unwrap(), 0);
     }
-    let checkpoint = model.restore_file(file, None).expect("a checkpoint that is whole");
+    let checkpoint = model.restore_file(file, &Default::default()).expect("a checkpoint that is whole");
     let said: String = model.generate(Request::new(Type::text()).after(&checkpoint)).unwrap();
     let count = said.split_whitespace().count() as u32;
     assert_eq!(said, words(0..count));
