@@ -664,6 +664,59 @@ class Stream {
   bool pending_ = false;
 };
 
+/// The bridge's protocol inside this process (bridge/PROTOCOL.md): for programs that speak it already, or pass it on. Bytes go in
+/// and come out as from a lean-bridge that was spawned. All functions are const: threads may send, receive and close at once.
+class Port {
+ public:
+  /// What send and receive answer when they neither did it nor failed.
+  enum class Wait { done, pending, ended };
+
+  static Result<Port> open() { return detail::made<Port, lean_port>(lean_port_open); }
+  /// Sends bytes of the host's stream, all or none of them: `pending` if too many were waiting for so long (or for ever),
+  /// `ended` if the port is over.
+  Result<Wait> send(const void* data, std::size_t length, std::optional<std::chrono::milliseconds> timeout = std::nullopt) const {
+    lean_error* error = nullptr;
+    return waited(lean_port_send(handle_.get(), static_cast<const std::uint8_t*>(data), length, wait(timeout), &error), error);
+  }
+  /// Appends the next bytes of the bridge's stream, whole frames: `pending` if none came in time, `ended` once none will.
+  Result<Wait> receive(std::vector<std::uint8_t>& to, std::optional<std::chrono::milliseconds> timeout = std::nullopt) const {
+    lean_error* error = nullptr;
+    lean_bytes* raw = nullptr;
+    const lean_status status = lean_port_recv(handle_.get(), wait(timeout), &raw, &error);
+    if (status != LEAN_OK) return waited(status, error);
+    const detail::OwnedBytes owned(raw);
+    const std::uint8_t* bytes = nullptr;
+    std::size_t length = 0;
+    const lean_status read = lean_bytes_data(raw, &bytes, &length, &error);
+    if (read != LEAN_OK) return Error::take(read, error);
+    to.insert(to.end(), bytes, bytes + length);
+    return Wait::done;
+  }
+  /// How far it is: LEAN_PORT_*.
+  Result<std::int32_t> state() const {
+    return detail::got<std::int32_t>([&](auto s, auto e) { return lean_port_state(handle_.get(), s, e); });
+  }
+  /// Ends it as the end of stdin ends a process; whoever waits in send or receive is woken. Destroying it does so too, but
+  /// then no other call may be under way.
+  Status close() const {
+    return detail::done([&](auto e) { return lean_port_close(handle_.get(), e); });
+  }
+  const lean_port* get() const { return handle_.get(); }
+  explicit Port(lean_port* handle) : handle_(handle) {}
+
+ private:
+  static std::uint32_t wait(std::optional<std::chrono::milliseconds> timeout) {
+    return timeout ? static_cast<std::uint32_t>(timeout->count()) : LEAN_WAIT_FOREVER;
+  }
+  static Result<Wait> waited(lean_status status, lean_error* error) {
+    if (status == LEAN_OK) return Wait::done;
+    if (status == LEAN_PENDING) return Wait::pending;
+    if (status == LEAN_END) return Wait::ended;
+    return Error::take(status, error);
+  }
+  detail::Owned<lean_port, lean_port_free> handle_;
+};
+
 /// A loaded LoRA adapter of one model.
 class Adapter {
  public:

@@ -21,8 +21,21 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 
 mkdir -p "$prefix/lib/cmake/lean" "$prefix/lib/pkgconfig" "$prefix/include"
 install -m 644 include/lean.h include/lean.hpp "$prefix/include/"
-install -m 755 "$from/$library" "$prefix/lib/"
-fill() { sed -e "s/@VERSION@/$version/g" -e "s/@LIBRARY@/$library/g" "ffi/package/$1.in" >"$2/$1"; chmod 644 "$2/$1"; }
+if [ "$library" = liblean.so ]; then
+  # What is linked asks for the name with the ABI's number (ffi/build.rs, docs/versions.md).
+  soname=liblean.so.0
+  install -m 755 "$from/$library" "$prefix/lib/$library.$version"
+  ln -sf "$library.$version" "$prefix/lib/$soname"
+  ln -sf "$soname" "$prefix/lib/$library"
+  named="IMPORTED_SONAME $soname"
+else
+  install -m 755 "$from/$library" "$prefix/lib/"
+  named="IMPORTED_NO_SONAME TRUE"
+fi
+fill() {
+  sed -e "s/@VERSION@/$version/g" -e "s/@LIBRARY@/$library/g" -e "s/@NAMED@/$named/g" "ffi/package/$1.in" >"$2/$1"
+  chmod 644 "$2/$1"
+}
 fill leanConfig.cmake "$prefix/lib/cmake/lean"
 fill leanConfigVersion.cmake "$prefix/lib/cmake/lean"
 fill lean.pc "$prefix/lib/pkgconfig"

@@ -23,10 +23,11 @@ node   | node  | the Node package against the bridge process
 python | unittest | the Python package against the bridge process
 go     | go    | the Go module against the bridge process, under the race detector
 kotlin | maven | the Kotlin client over the spawned bridge, and the example of its README
-conformance | lines | the same conversations with the bridge, frame by frame, from Node, Python and Go
+conformance | lines | the same conversations with the bridge, frame by frame, from every host
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
 web    | node  | the package for the web, in Node and in headless Chromium
+release | lines | the licences of what is compiled in, and what scripts/release.sh would make
 clippy | exit  | lints, with warnings as errors
 '
 
@@ -139,6 +140,12 @@ suite_verify() {
   target/debug/lean verify --dir $fixtures || status=1
   target/debug/lean verify --model "$model" --fixture $fixtures/SmolLM2-135M-Instruct.Q4_1.given.json || status=1
   return $status
+}
+
+suite_release() {
+  command -v python3 >/dev/null || skip "python3 is missing"
+  compiler
+  tests/release/run.sh
 }
 
 suite_wasm() {

@@ -28,9 +28,13 @@ impl Bridge {
 
     /// After the handshake.
     fn greeted() -> Self {
+        Self::greeted_with(100)
+    }
+
+    fn greeted_with(credit: u32) -> Self {
         let mut b = Self::spawn(&[]);
         assert_eq!(b.next().unwrap().kind, m::Hello::KIND);
-        b.send(0, m::HelloAck { minor: 0, credit: 100, max_frame: None }, b"");
+        b.send(0, m::HelloAck { minor: 0, credit, max_frame: None }, b"");
         b
     }
 
@@ -204,4 +208,68 @@ fn a_host_that_does_not_read_cannot_hold_the_end_up() {
     }
     drop(b.child.stdin.take());
     assert_eq!(b.status(), 0);
+}
+
+/// What it takes of memory, in bytes.
+#[cfg(target_os = "linux")]
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// What all its threads have computed so far, in nanoseconds.
+#[cfg(target_os = "linux")]
+fn computed(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let times = tasks.filter_map(|t| std::fs::read_to_string(t.path().join("schedstat")).ok());
+    times.map(|t| t.split_whitespace().next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// Not measured for seconds: once none of its threads has anything to do, nothing can grow any more, however long the host
+/// does not read. Credit does not help here; this host gave more than anybody needs.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_host_that_stops_reading_costs_under_a_mebibyte_and_loses_nothing() {
+    const REQUESTS: usize = 8;
+    const WORDS: usize = 20_000;
+    let mut b = Bridge::greeted_with(1_000_000);
+    b.send(1, m::Load { path: "echo".into(), context: Some(100_000), ..Default::default() }, b"");
+    let model = decode_head::<m::Loaded>(b.next().unwrap().head(), 0).unwrap().model;
+    let text = vec!["x"; WORDS].join(" ");
+    let tail = format!(r#"{{"blocks":[{{"text":"{text}"}}],"type":{{"text":{{"max_chars":null}}}}}}"#);
+    for id in 2..2 + REQUESTS as u32 {
+        b.send(id, m::Generate { model: Some(model), events: true, ..Default::default() }, tail.as_bytes());
+    }
+    let (mut tokens, mut ended) = (std::collections::HashMap::new(), 0);
+    let mut count = |frame: Frame| {
+        if frame.kind == m::Tokens::KIND {
+            *tokens.entry(frame.request).or_insert(0) += 1;
+        }
+        ended += usize::from(frame.flags.has(Flags::END));
+        (tokens.len(), ended, tokens.values().sum::<usize>())
+    };
+    // All of them have run, and what they need is there.
+    let read = loop {
+        let (begun, _, read) = count(b.next().unwrap());
+        if begun == REQUESTS {
+            break read;
+        }
+    };
+    assert!(read < WORDS * REQUESTS / 2, "{read} tokens were read: too little is left to fill anything");
+    let before = resident(b.child.id());
+    let end = Instant::now() + PATIENCE;
+    let mut last = 0;
+    while last != computed(b.child.id()) {
+        assert!(Instant::now() < end, "it goes on computing");
+        last = computed(b.child.id());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let grown = resident(b.child.id()).saturating_sub(before);
+    println!("{} KiB more", grown >> 10);
+    assert!(grown < 1 << 20, "{grown} bytes more");
+    // Another host's bridge does not notice, and this one goes on where it was.
+    assert_eq!(Bridge::greeted().load("echo"), 1);
+    while count(b.next().unwrap()).1 < REQUESTS {}
+    assert!(tokens.values().all(|n| *n == WORDS), "{tokens:?}");
 }

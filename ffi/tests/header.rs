@@ -87,3 +87,18 @@ fn the_library_exports_exactly_the_list() {
         "exported but not listed: {extra:?}; the reverse: {missing:?}"
     );
 }
+
+/// What is linked with it asks for that name: it changes only when the ABI breaks.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_library_has_a_name_with_its_abi() {
+    let library = std::env::current_exe().unwrap().with_file_name("liblean.so");
+    let out = std::process::Command::new("readelf")
+        .arg("-d")
+        .arg(&library)
+        .output()
+        .expect("readelf (binutils) runs");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let name = text.lines().find(|line| line.contains("(SONAME)"));
+    assert!(name.is_some_and(|line| line.ends_with("[liblean.so.0]")), "{name:?}");
+}

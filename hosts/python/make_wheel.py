@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Builds a wheel of lean-engine that carries the bridge for this platform.
+"""Builds a wheel of lean-engine that carries the bridge, and the library if it is given, for this platform.
 
-    cargo build --release -p lean-bridge
-    hosts/python/make_wheel.py --bridge target/release/lean-bridge --out dist
+    cargo build --release -p lean-bridge -p lean-ffi
+    hosts/python/make_wheel.py --bridge target/release/lean-bridge --library target/release/liblean.so --out dist
 
-pip builds the pure wheel; this adds the binary and says which platform the wheel is for: on Linux that is the oldest
-glibc with every symbol version that the binary asks for. Written for Linux, macOS and Windows, run on Linux only.
+pip builds the pure wheel; this adds the binaries and says which platform the wheel is for: on Linux that is the oldest
+glibc with every symbol version that they ask for. Written for Linux, macOS and Windows, run on Linux only.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ BINARY = "lean-bridge.exe" if os.name == "nt" else "lean-bridge"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def platform_tag(binary: bytes) -> str:
-    """The platform of a binary that was built on this one."""
+def platform_tag(binaries: list[bytes]) -> str:
+    """The platform of binaries that were built on this one."""
     plain = re.sub(r"[-.]", "_", sysconfig.get_platform())
     if sys.platform != "linux":
         return plain
-    needed = {tuple(map(int, version)) for version in re.findall(rb"GLIBC_(\d+)\.(\d+)", binary)}
+    versions = (version for binary in binaries for version in re.findall(rb"GLIBC_(\d+)\.(\d+)", binary))
+    needed = {tuple(map(int, version)) for version in versions}
     if not needed:
         return plain
     major, minor = max(needed)
@@ -52,10 +53,14 @@ def pure_wheel(folder: pathlib.Path) -> pathlib.Path:
     return wheel
 
 
-def add_bridge(pure: pathlib.Path, bridge: pathlib.Path, out: pathlib.Path) -> pathlib.Path:
+def add_binaries(
+    pure: pathlib.Path, bridge: pathlib.Path, library: pathlib.Path | None, more: list[pathlib.Path], out: pathlib.Path
+) -> pathlib.Path:
     """Writes the wheel of one platform."""
-    binary = bridge.read_bytes()
-    tag = f"py3-none-{platform_tag(binary)}"
+    binaries = {f"lean_engine/bin/{BINARY}": bridge.read_bytes()}
+    if library:
+        binaries[f"lean_engine/lib/{library.name}"] = library.read_bytes()
+    tag = f"py3-none-{platform_tag(list(binaries.values()))}"
     wheel = out / pure.name.replace("py3-none-any", tag)
     records = []
     with zipfile.ZipFile(pure) as source, zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as target:
@@ -76,7 +81,10 @@ def add_bridge(pure: pathlib.Path, bridge: pathlib.Path, out: pathlib.Path) -> p
                 data = re.sub(r"(?m)^Tag: .*$", f"Tag: {tag}", text).encode()
             if name != record:
                 add(name, data)
-        add(f"lean_engine/bin/{BINARY}", binary, 0o755)
+        for name, binary in binaries.items():
+            add(name, binary, 0o755)
+        for file in more:
+            add(f"{record.split('/')[0]}/licenses/{file.name}", file.read_bytes())
         add_record = zipfile.ZipInfo(record, EPOCH)
         add_record.external_attr = 0o100644 << 16
         target.writestr(add_record, "\n".join([*records, f"{record},,", ""]))
@@ -86,11 +94,14 @@ def add_bridge(pure: pathlib.Path, bridge: pathlib.Path, out: pathlib.Path) -> p
 def main() -> None:
     about = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     about.add_argument("--bridge", type=pathlib.Path, required=True, help="the lean-bridge binary")
+    about.add_argument("--library", type=pathlib.Path, help="liblean, for transport='port'")
+    about.add_argument("--licenses", type=pathlib.Path, nargs="*", default=[], help="files about licences to carry along")
     about.add_argument("--out", type=pathlib.Path, default=pathlib.Path("dist"), help="the folder of the wheel")
     given = about.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        print(add_bridge(pure_wheel(pathlib.Path(folder)), given.bridge, given.out))
+        pure = pure_wheel(pathlib.Path(folder))
+        print(add_binaries(pure, given.bridge, given.library, given.licenses, given.out))
 
 
 if __name__ == "__main__":

@@ -397,6 +397,37 @@ static void test_many(const lean::Model& model) {
   CHECK(found[0] == alone[0] && found[1] == alone[2]);
 }
 
+static void test_port() {
+  using Wait = lean::Port::Wait;
+  const auto soon = std::chrono::milliseconds(100000);
+  const auto port = NEED(lean::Port::open());
+  std::vector<std::uint8_t> got;
+  CHECK(NEED(port.receive(got, soon)) == Wait::done);
+  CHECK(got.size() > 24 && std::memcmp(got.data(), "\x89LEAN\r\n\x1a", 8) == 0);
+  CHECK(NEED(port.receive(got, std::chrono::milliseconds(0))) == Wait::pending);
+  // HELLO_ACK at minor 0 with a credit of 32, and SHUTDOWN as request 7.
+  const unsigned char frames[] = {3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 7, 0, 0, 0, 16, 0, 4, 0, 0, 0, 0, 0};
+  CHECK(NEED(port.send(frames, sizeof frames, soon)) == Wait::done);
+  const std::size_t before = got.size();
+  CHECK(NEED(port.receive(got, soon)) == Wait::done);
+  CHECK(got.size() == before + 16 && got[before + 4] == 7 && got[before + 8] == 0x16);  // OK
+  CHECK(NEED(port.receive(got, soon)) == Wait::ended);
+  CHECK(NEED(port.state()) == LEAN_PORT_SHUTDOWN);
+  CHECK(NEED(port.send(frames, sizeof frames, soon)) == Wait::ended);
+  // One thread waits, another closes.
+  auto other = NEED(lean::Port::open());
+  std::thread waiting([&] {
+    std::vector<std::uint8_t> all;
+    while (NEED(other.receive(all)) == Wait::done) {}
+  });
+  CHECK(other.close().ok());
+  waiting.join();
+  CHECK(NEED(other.state()) == LEAN_PORT_CLOSED);
+  const auto moved = std::move(other);
+  CHECK(fails(other.close(), LEAN_INVALID_ARGUMENT));
+  CHECK(moved.close().ok());
+}
+
 int main(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "abort") == 0) {
     if (std::strcmp(argv[2], "value") == 0) std::printf("%d", *lean::Result<int>(lean::Error(LEAN_BUSY, "in use")));
@@ -426,5 +457,6 @@ int main(int argc, char** argv) {
   test_streams(model);
   test_sessions(model, argv[4], argv[3]);
   test_many(model);
+  test_port();
   return failed;
 }

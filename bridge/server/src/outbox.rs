@@ -1,6 +1,6 @@
 //! Frames on their way to the host: a queue bounded in bytes.
 
-use lean_protocol::{Frame, HEADER_BYTES};
+use lean_protocol::Frame;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 /// Bytes that may wait for the host. Events are limited by credit as well; this bounds what answers add, and
 /// keeps a host that stopped reading under 1 MiB.
 const LIMIT_BYTES: usize = 512 << 10;
+/// What a queued frame takes beside its bytes: itself, its place in a queue that grows by doubling, the allocator's share.
+const FRAME_BYTES: usize = 2 * std::mem::size_of::<Frame>() + 32;
 
 /// The other side is gone or going: nothing can be sent any more.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(crate) struct Outbox {
 }
 
 fn cost(frame: &Frame) -> usize {
-    HEADER_BYTES + frame.body_len()
+    FRAME_BYTES + frame.body_len()
 }
 
 impl Outbox {

@@ -1,6 +1,7 @@
 // Where the bridge binary is, and the library.
 
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import path from 'node:path';
 import { described } from './check.js';
@@ -26,6 +27,22 @@ function developed(name) {
   return ['release', 'debug'].map((profile) => path.join(target, profile, name));
 }
 
+const PLATFORM = `lean-node-${process.platform}-${process.arch}`;
+
+/** The binary of the package for this platform, which is installed with this one as an optional dependency. */
+function installed() {
+  let manifest;
+  try {
+    manifest = createRequire(import.meta.url).resolve(`${PLATFORM}/package.json`);
+  } catch {
+    return undefined;
+  }
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const other = JSON.parse(readFileSync(manifest, 'utf8')).version;
+  if (other !== version) throw notFound(`${PLATFORM} ${other} does not belong to lean-node ${version}: install both anew`);
+  return outsideArchive(path.join(path.dirname(manifest), 'bin', BINARY));
+}
+
 /** The caller's file, else the one that a variable names. */
 function named(given, option, variable) {
   for (const [file, from] of [
@@ -45,16 +62,17 @@ const newest = (files) => files.filter((f) => modified(f) > 0).sort((a, b) => mo
 const lookedIn = (files) => (files.length > 0 ? ` (looked for ${files.join(', ')})` : '');
 
 /**
- * The binary: the caller's, else `LEAN_BRIDGE`, else the newest build of the repository this file lies in.
+ * The binary: the caller's, else `LEAN_BRIDGE`, else that of the installed package for this platform, else the newest build of
+ * the repository this file lies in.
  * @param {string} [given]
  */
 export function findBridge(given) {
   const candidates = developed(BINARY);
-  const found = named(given, 'bridge', 'LEAN_BRIDGE') ?? newest(candidates);
+  const found = named(given, 'bridge', 'LEAN_BRIDGE') ?? installed() ?? newest(candidates);
   if (found) return found;
   throw notFound(
-    `no lean-bridge was found${lookedIn(candidates)}. Build it with \`cargo build --release -p lean-bridge\`, or set ` +
-      'LEAN_BRIDGE or the `bridge` option to where it is.',
+    `no lean-bridge was found: ${PLATFORM} is not installed${lookedIn(candidates)}. Install it, or build the bridge ` +
+      'with `cargo build --release -p lean-bridge` and set LEAN_BRIDGE or the `bridge` option to where it is.',
   );
 }
 

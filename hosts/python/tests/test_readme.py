@@ -34,7 +34,7 @@ class Readme(unittest.TestCase):
     def test_what_it_names_exists(self):
         import lean_engine as lean
 
-        for name in set(re.findall(r"lean\.([a-zA-Z]\w*)", README)):
+        for name in set(re.findall(r"\blean\.([a-zA-Z]\w*)", README)):
             self.assertTrue(hasattr(lean, name), f"lean.{name}")
         for owner, name in re.findall(r"\b(model|engine|stream|checkpoint)\.(\w+)\(", README):
             self.assertTrue(hasattr(getattr(lean, owner.capitalize()), name), f"{owner}.{name}")

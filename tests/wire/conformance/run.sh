@@ -2,7 +2,7 @@
 # Plays the conformance scripts with the runner of every host whose toolchain is here; the bridge must have been built.
 #
 #   tests/wire/conformance/run.sh            all hosts
-#   tests/wire/conformance/run.sh node go    only these (node, python, go, kotlin)
+#   tests/wire/conformance/run.sh node go    only these (node, python, go, kotlin, rust)
 #
 # Ends each host with `N passed, N failed, N skipped`; a host without its toolchain is skipped by name.
 set -uo pipefail
@@ -57,7 +57,14 @@ run_kotlin() {
   report "$code" "$((ran - failed - skipped))" "$failed" "$skipped"
 }
 
-for host in ${*:-node python go kotlin}; do
+run_rust() {
+  command -v cargo >/dev/null || { missing cargo; return; }
+  cargo test --workspace --test conformance -- --nocapture 2>&1 | tee "$log"
+  local code=${PIPESTATUS[0]}
+  report "$code" "$(grep -c '^script .* ok$' "$log")" "$(grep -c '^script .* FAILED$' "$log")" "$(grep -c '^script .* SKIPPED' "$log")"
+}
+
+for host in ${*:-node python go kotlin rust}; do
   echo "---- $host"
   "run_$host"
 done
