@@ -1,7 +1,8 @@
 //! The WGSL kernels of lean.
 //!
 //! Every file in `wgsl/` is one kernel with one entry point, `main`. The build script pastes its `#import`s,
-//! validates it with naga once for every combination of the values its `#const` lines list, and writes the
+//! validates it with naga for the combinations of the values its `#const` lines list (all, or where these are many,
+//! all that differ in one value from the first or from the last), and writes the
 //! result into this crate. At run time only `const` lines are put in front ([`Kernel::source`]). Binding 0 is a
 //! uniform struct, whose Rust twin is generated here; the others are storage buffers.
 //!
@@ -109,9 +110,17 @@ mod tests {
     fn twins_have_the_shaders_sizes() {
         assert_eq!(GEMM.bindings[0], Binding::Uniform { bytes: std::mem::size_of::<ProductParams>() as u64 });
         assert_eq!((std::mem::size_of::<Token>(), std::mem::size_of::<ConvSlot>()), (16, 16));
-        assert_eq!(KERNELS.len(), 18);
+        assert_eq!(KERNELS.len(), 23);
         let with_subgroups: Vec<&str> = KERNELS.iter().filter(|k| k.subgroups).map(|k| k.name).collect();
-        assert_eq!(with_subgroups, ["matvec4_subgroup", "matvec_subgroup"]);
+        let names = [
+            "matvec4_bytes",
+            "matvec4_subgroup",
+            "matvec_alone",
+            "matvec_bytes",
+            "matvec_subgroup",
+            "quantise",
+        ];
+        assert_eq!(with_subgroups, names);
     }
 
     #[test]
