@@ -1,11 +1,12 @@
 //! Every format on every instruction set, against the reference dequantisation.
 
 use super::bits;
+use crate::activations::{in_tiles, record_at, tiles, Activations, Quantise, Tile, RECORD};
 use crate::forge::{random_row, Random};
-use crate::formats::{ROWS, SUM};
+use crate::formats::{ROWS, UNIT};
 use crate::lanes::{all_isas, Isa};
 use crate::layout::Layout;
-use crate::product::{in_tiles, panel_elems, tiles, Activations, Prepare, Product};
+use crate::product::{scratch_elems, Product};
 use crate::quant::DType;
 use std::ops::Range;
 
@@ -48,29 +49,29 @@ fn multiply(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: 
     let stride = m.layout.padded;
     assert!(x.len() >= n * m.cols && out.len() >= (n - 1) * m.rows + rows.end);
     let mut plain = vec![f32::NAN; n * stride];
-    let mut unshifted = plain.clone();
-    let mut sums = vec![f32::NAN; n * stride / SUM];
     let parts: Vec<(usize, usize)> =
         if in_tiles(n) { tiles(n).collect() } else { (0..n).map(|t| (t, 1)).collect() };
     for (t, width) in parts {
-        let prepare = Prepare {
-            x: x[t * m.cols..].as_ptr(),
-            cols: m.cols,
-            width,
-            stride,
-            plain: Some(plain[t * stride..].as_mut_ptr()),
-            unshifted: Some(unshifted[t * stride..].as_mut_ptr()),
-            sums: sums[t * stride / SUM..].as_mut_ptr(),
-        };
-        // SAFETY: the tile lies within all of them.
-        unsafe { prepare.run_on(isa) };
+        let (x, to) = (x[t * m.cols..].as_ptr(), plain[t * stride..].as_mut_ptr());
+        // SAFETY: the tile lies within both.
+        unsafe { Tile { x, cols: m.cols, width, stride, to }.run_on(isa) };
     }
-    let mut panel = vec![f32::NAN; panel_elems(n)];
-    let (x, unshifted, sums) = (plain.as_ptr(), unshifted.as_ptr(), sums.as_ptr());
-    let x = Activations { x, unshifted, sums, stride, n, tiled: in_tiles(n) };
-    let (out, panel) = (out.as_mut_ptr(), panel.as_mut_ptr());
+    let parts = stride / UNIT;
+    let mut records = vec![0i32; n * parts * RECORD / 4];
+    for t in 0..n {
+        let (at, step) = record_at(t, 0, n, parts);
+        let (x, to) = (x[t * m.cols..].as_ptr(), records[at / 4..].as_mut_ptr().cast());
+        // SAFETY: the token's row and records.
+        unsafe { Quantise { x, cols: m.cols, parts, to, step }.run_on(isa) };
+    }
+    let mut scratch = vec![f32::NAN; scratch_elems(n)];
+    let (x, records) = (plain.as_ptr(), records.as_ptr().cast());
+    let x = Activations { x, records, stride, n, tiled: in_tiles(n) };
+    let (out, scratch) = (out.as_mut_ptr(), scratch.as_mut_ptr());
     // SAFETY: the sizes were checked above.
-    unsafe { m.layout.multiply(isa, m.bytes.as_ptr(), &Product { rows, x, out, out_stride: m.rows, panel }) }
+    unsafe {
+        m.layout.multiply(isa, m.bytes.as_ptr(), &Product { rows, x, out, out_stride: m.rows, scratch })
+    }
 }
 
 fn activations(n: usize, cols: usize) -> Vec<f32> {

@@ -30,7 +30,7 @@ use tickets::Tickets;
 use weights::Weights;
 
 /// Raised when a change to a kernel changes the bits of a result.
-const KERNEL_REVISION: u32 = 1;
+const KERNEL_REVISION: u32 = 2;
 
 /// Choices made at load.
 #[derive(Debug, Clone, Default)]
