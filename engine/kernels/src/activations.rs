@@ -16,8 +16,9 @@ pub(crate) const TILED: usize = 5;
 /// activations.
 pub const TILE: usize = 6;
 
-/// Tokens of a tile of records.
-pub const RECORD_TILE: usize = 48;
+/// Tokens of a tile of records: a multiple of [`TILE`], so that one range of tokens is whole tiles of either kind, and
+/// not fewer than the engine's passes have, so that they go over the weights once.
+pub const RECORD_TILE: usize = 66;
 
 /// Bytes of a record: a token's digits in 32 columns and what belongs to them.
 pub const RECORD: usize = 128;
