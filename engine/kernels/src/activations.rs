@@ -1,10 +1,10 @@
 //! Activations as products want them.
 //!
-//! Plain weights read float32 tiles. Quantised ones read integers: every 32 columns of a token have one scale and
-//! numbers of 21 bits and a sign, `x = scale * q` with `|q| <= 2^20`, each cut into three signed digits of base 128,
-//! `q = high * 2^14 + middle * 2^7 + low`. Products of bytes are then summed exactly, whatever the order. The
-//! rounding is at most half a millionth of the largest magnitude among the 32, as float32's own would be for
-//! the numbers near it.
+//! Plain weights read float32 tiles. Quantised ones read integers: every 32 columns of a token have one scale, a power
+//! of two, and numbers of 23 bits and a sign, `x = scale * q` with `|q| < 2^23`, each cut into three signed digits of
+//! base 256, `q = high * 2^16 + middle * 2^8 + low`. Products of bytes are then summed exactly, whatever the order.
+//! The rounding is less than a four-millionth (2^-22) of the largest magnitude among the 32: float32's own spacing
+//! near that number, or twice it.
 
 use crate::formats::UNIT;
 use crate::lanes::{Isa, Kernel, Lanes, LANES};
@@ -29,17 +29,13 @@ pub(crate) const DIGITS: [usize; 3] = [0, 32, 64];
 pub(crate) const SCALE: usize = 96;
 /// The scale times the sum of all numbers, float32.
 pub(crate) const SUM: usize = 100;
-/// The sums of the first and the last 16 numbers, `i32` as all that follow.
-pub(crate) const HALVES: [usize; 2] = [104, 108];
-/// The sum of all numbers.
-pub(crate) const WHOLE: usize = 112;
-/// The sum of `high * 2^7 + middle` of all numbers.
-pub(crate) const UPPER: usize = 116;
-/// The sum of the low digits.
-pub(crate) const LOW: usize = 120;
+/// The sums of `high * 2^8 + middle`, `i32`: of the first 16 numbers, of the last 16, of all.
+pub(crate) const UPPER: [usize; 3] = [104, 108, 112];
+/// The same of the low digits.
+pub(crate) const LOW: [usize; 3] = [116, 120, 124];
 
-/// The largest magnitude of a number.
-const LARGEST: f32 = (1 << 20) as f32;
+/// Bits of a number's magnitude.
+const BITS: u32 = 23;
 
 /// Below this, the magnitudes of 32 columns count as zeros: their inverse would leave the range.
 const SMALLEST: f32 = 1e-30;
@@ -188,6 +184,18 @@ impl Kernel for Quantise {
     }
 }
 
+/// The power of two that numbers with this largest magnitude are multiples of, and its inverse.
+#[inline(always)]
+fn scales(largest: f32) -> (f32, f32) {
+    if largest < SMALLEST {
+        return (0.0, 0.0);
+    }
+    // The largest digits are 127, not 128: numbers within 1/128 of the next power of two count as that, be it infinity.
+    let exponent = (largest * (1.0 + 1.0 / 128.0)).to_bits() >> 23;
+    let scale = exponent + 1 - BITS;
+    (f32::from_bits(scale << 23), f32::from_bits((254 - scale) << 23))
+}
+
 /// # Safety
 /// `to` has room for a record and is aligned for `i32`.
 #[inline(always)]
@@ -203,10 +211,7 @@ unsafe fn record<L: Lanes>(x: [L; 4], to: *mut u8) {
     for x in top.to_array() {
         largest = if x > largest { x } else { largest };
     }
-    let (mut scale, mut inverse) = (largest * (1.0 / LARGEST), LARGEST / largest);
-    if largest < SMALLEST {
-        (scale, inverse) = (0.0, 0.0);
-    }
+    let (mut scale, mut inverse) = scales(largest);
     let finite = odd.sum() == 0.0;
     if !finite {
         (scale, inverse) = (f32::NAN, 0.0);
@@ -218,29 +223,31 @@ unsafe fn record<L: Lanes>(x: [L; 4], to: *mut u8) {
     }
     let (mut digits, mut upper) = ([[0u8; UNIT]; 3], [0i32; UNIT]);
     for i in 0..UNIT {
-        let low = ((q[i] + 64) & 127) - 64;
-        upper[i] = (q[i] - low) >> 7;
-        let middle = ((upper[i] + 64) & 127) - 64;
-        let high = (upper[i] - middle) >> 7;
+        let low = ((q[i] + 128) & 255) - 128;
+        upper[i] = (q[i] - low) >> 8;
+        let middle = ((upper[i] + 128) & 255) - 128;
+        let high = (upper[i] - middle) >> 8;
         (digits[0][i], digits[1][i], digits[2][i]) = (high as u8, middle as u8, low as u8);
     }
-    let (mut halves, mut uppers) = ([0; 2], 0);
+    let (mut halves, mut uppers) = ([0; 2], [0; 2]);
     for i in 0..UNIT / 2 {
         halves[0] += q[i];
         halves[1] += q[UNIT / 2 + i];
-        uppers += upper[i] + upper[UNIT / 2 + i];
+        uppers[0] += upper[i];
+        uppers[1] += upper[UNIT / 2 + i];
     }
-    let whole = halves[0] + halves[1];
+    let all = [halves[0], halves[1], halves[0] + halves[1]];
+    let uppers = [uppers[0], uppers[1], uppers[0] + uppers[1]];
     // SAFETY: the caller vouches for the record.
     unsafe {
         for (digits, at) in digits.iter().zip(DIGITS) {
             to.add(at).cast::<[u8; UNIT]>().write(*digits);
         }
         to.add(SCALE).cast::<f32>().write(scale);
-        to.add(SUM).cast::<f32>().write(scale * whole as f32);
-        to.add(HALVES[0]).cast::<[i32; 2]>().write(halves);
-        to.add(WHOLE).cast::<i32>().write(whole);
-        to.add(UPPER).cast::<i32>().write(uppers);
-        to.add(LOW).cast::<i32>().write(whole - (uppers << 7));
+        to.add(SUM).cast::<f32>().write(scale * all[2] as f32);
+        for i in 0..3 {
+            to.add(UPPER[i]).cast::<i32>().write(uppers[i]);
+            to.add(LOW[i]).cast::<i32>().write(all[i] - (uppers[i] << 8));
+        }
     }
 }

@@ -14,9 +14,9 @@ pub(super) trait Dot: Copy {
     /// See [`Lanes::add_dots`].
     unsafe fn add_dots(sum: __m256i, w: __m256i, x: __m256i) -> __m256i;
     /// See [`Lanes::join`].
-    unsafe fn join(high: __m256i, middle: __m256i, low: __m256i) -> __m256i;
-    /// See [`Lanes::add_wide`].
-    unsafe fn add_wide(sum: __m256i, w: __m256i, x: __m256i) -> __m256i;
+    unsafe fn join<const N: i32>(high: __m256i, low: __m256i) -> __m256i;
+    /// See [`Lanes::whole`].
+    unsafe fn whole(sum: __m256i) -> __m256i;
 }
 
 /// Sums are sixteen 16-bit ones of two products each.
@@ -35,22 +35,18 @@ impl Dot for Pairs {
         unsafe { _mm256_add_epi16(sum, _mm256_maddubs_epi16(w, x)) }
     }
     #[inline(always)]
-    unsafe fn join(high: __m256i, middle: __m256i, low: __m256i) -> __m256i {
+    unsafe fn join<const N: i32>(high: __m256i, low: __m256i) -> __m256i {
+        const { assert!(N < 15) };
         // SAFETY: see the module.
         unsafe {
-            let high = _mm256_madd_epi16(high, _mm256_set1_epi16(1 << 14));
-            let middle = _mm256_madd_epi16(middle, _mm256_set1_epi16(1 << 7));
-            let low = _mm256_madd_epi16(low, _mm256_set1_epi16(1));
-            _mm256_add_epi32(_mm256_add_epi32(high, middle), low)
+            let high = _mm256_madd_epi16(high, _mm256_set1_epi16(1 << N));
+            _mm256_add_epi32(high, _mm256_madd_epi16(low, _mm256_set1_epi16(1)))
         }
     }
     #[inline(always)]
-    unsafe fn add_wide(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-        // SAFETY: as for `dots`.
-        unsafe {
-            let pairs = _mm256_maddubs_epi16(w, x);
-            _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
-        }
+    unsafe fn whole(sum: __m256i) -> __m256i {
+        // SAFETY: see the module.
+        unsafe { _mm256_madd_epi16(sum, _mm256_set1_epi16(1)) }
     }
 }
 
@@ -70,17 +66,13 @@ impl Dot for Vnni {
         unsafe { _mm256_dpbusd_epi32(sum, w, x) }
     }
     #[inline(always)]
-    unsafe fn join(high: __m256i, middle: __m256i, low: __m256i) -> __m256i {
+    unsafe fn join<const N: i32>(high: __m256i, low: __m256i) -> __m256i {
         // SAFETY: see the module.
-        unsafe {
-            let high = _mm256_add_epi32(_mm256_slli_epi32::<7>(high), middle);
-            _mm256_add_epi32(_mm256_slli_epi32::<7>(high), low)
-        }
+        unsafe { _mm256_add_epi32(_mm256_slli_epi32::<N>(high), low) }
     }
     #[inline(always)]
-    unsafe fn add_wide(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-        // SAFETY: as for `dots`.
-        unsafe { _mm256_dpbusd_epi32(sum, w, x) }
+    unsafe fn whole(sum: __m256i) -> __m256i {
+        sum
     }
 }
 
@@ -287,18 +279,23 @@ impl<D: Dot> Lanes for F32x8<D> {
         unsafe { D::add_dots(sum, w, x) }
     }
     #[inline(always)]
-    fn join(high: __m256i, middle: __m256i, low: __m256i) -> __m256i {
+    fn join<const N: i32>(high: __m256i, low: __m256i) -> __m256i {
         // SAFETY: as above.
-        unsafe { D::join(high, middle, low) }
+        unsafe { D::join::<N>(high, low) }
     }
     #[inline(always)]
-    fn add_wide(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    fn whole(sum: __m256i) -> __m256i {
         // SAFETY: as above.
-        unsafe { D::add_wide(sum, w, x) }
+        unsafe { D::whole(sum) }
     }
     #[inline(always)]
-    fn join_wide(high: __m256i, low: __m256i) -> __m256i {
+    fn add_int(a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: see the module.
-        unsafe { _mm256_add_epi32(_mm256_slli_epi32::<7>(high), low) }
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    fn shl_add<const N: i32>(a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: see the module.
+        unsafe { _mm256_add_epi32(_mm256_slli_epi32::<N>(a), b) }
     }
 }

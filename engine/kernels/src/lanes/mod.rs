@@ -72,7 +72,7 @@ pub trait Lanes: Copy {
     fn splat_int(x: i32) -> Self::Int;
     /// `a - (b << N)`, wrapping.
     fn sub_shl<const N: i32>(a: Self::Int, b: Self::Int) -> Self::Int;
-    /// The nearest integers, even ones among equals. Magnitudes are at most 2^21.
+    /// The nearest integers, even ones among equals. Magnitudes are below 2^23.
     fn round(self) -> Self::Int;
     /// Integers to an array.
     fn int_array(a: Self::Int) -> [i32; LANES];
@@ -104,12 +104,14 @@ pub trait Lanes: Copy {
     fn dots(w: Self::Bytes, x: Self::Bytes) -> Self::Dots;
     /// `sum + dots(w, x)`.
     fn add_dots(sum: Self::Dots, w: Self::Bytes, x: Self::Bytes) -> Self::Dots;
-    /// `high * 2^14 + middle * 2^7 + low`, wrapping.
-    fn join(high: Self::Dots, middle: Self::Dots, low: Self::Dots) -> Self::Int;
-    /// `sum + dots(w, x)` for any bytes whose pairs of products stay below 2^15.
-    fn add_wide(sum: Self::Int, w: Self::Bytes, x: Self::Bytes) -> Self::Int;
-    /// `a + (b << 7)`.
-    fn join_wide(high: Self::Int, low: Self::Int) -> Self::Int;
+    /// `high * 2^N + low`, `N < 15`; the magnitudes stay below 2^31.
+    fn join<const N: i32>(high: Self::Dots, low: Self::Dots) -> Self::Int;
+    /// The sums themselves.
+    fn whole(sum: Self::Dots) -> Self::Int;
+    /// `a + b`.
+    fn add_int(a: Self::Int, b: Self::Int) -> Self::Int;
+    /// `(a << N) + b`.
+    fn shl_add<const N: i32>(a: Self::Int, b: Self::Int) -> Self::Int;
 
     /// Asks for the cache line at `p`, which may lie anywhere.
     #[inline(always)]

@@ -154,8 +154,11 @@ impl Lanes for F32x8 {
     }
     #[inline(always)]
     fn round(self) -> I32x8 {
-        // Added to 1.5 * 2^23, a number loses what is behind its point, and ties go to even.
-        int(|i| (self.0[i] + 12_582_912.0 - 12_582_912.0) as i32)
+        // With 2^23 added to its magnitude, a number loses what is behind its point, and ties go to even.
+        int(|i| {
+            let shift = 8_388_608f32.copysign(self.0[i]);
+            (self.0[i] + shift - shift) as i32
+        })
     }
     #[inline(always)]
     fn int_array(a: I32x8) -> [i32; LANES] {
@@ -207,16 +210,20 @@ impl Lanes for F32x8 {
         int(|i| sum.0[i] + product(4 * i) + product(4 * i + 1) + product(4 * i + 2) + product(4 * i + 3))
     }
     #[inline(always)]
-    fn join(high: I32x8, middle: I32x8, low: I32x8) -> I32x8 {
-        int(|i| (high.0[i] << 14).wrapping_add(middle.0[i] << 7).wrapping_add(low.0[i]))
+    fn join<const N: i32>(high: I32x8, low: I32x8) -> I32x8 {
+        Self::shl_add::<N>(high, low)
     }
     #[inline(always)]
-    fn add_wide(sum: I32x8, w: U8x32, x: U8x32) -> I32x8 {
-        Self::add_dots(sum, w, x)
+    fn whole(sum: I32x8) -> I32x8 {
+        sum
     }
     #[inline(always)]
-    fn join_wide(high: I32x8, low: I32x8) -> I32x8 {
-        int(|i| (high.0[i] << 7).wrapping_add(low.0[i]))
+    fn add_int(a: I32x8, b: I32x8) -> I32x8 {
+        int(|i| a.0[i].wrapping_add(b.0[i]))
+    }
+    #[inline(always)]
+    fn shl_add<const N: i32>(a: I32x8, b: I32x8) -> I32x8 {
+        int(|i| (a.0[i] << N).wrapping_add(b.0[i]))
     }
 }
 

@@ -1,13 +1,12 @@
 //! Products with quantised weights.
 //!
-//! A lane is a row. In a part, products of bytes are summed exactly as integers; `scale * x's scale` times that sum and
-//! `offset` times the sum of the activations are added to the output, part after part. The numbers of eight rows
-//! and 32 columns stay in eight registers while all tokens are multiplied with them.
+//! A lane is a row. In a part, products of bytes are summed exactly as integers, and the sums become a float32 that is
+//! the same on every instruction set; `scale * x's scale` times that and `offset` times the sum of the activations
+//! are added to the output, part after part. The numbers of eight rows and 32 columns stay in eight registers
+//! while all tokens are multiplied with them.
 
 use super::Product;
-use crate::activations::{
-    record_at, Activations, DIGITS, HALVES, LOW, RECORD, RECORD_TILE, SCALE, SUM, UPPER, WHOLE,
-};
+use crate::activations::{record_at, Activations, DIGITS, LOW, RECORD, RECORD_TILE, SCALE, SUM, UPPER};
 use crate::formats::{Quantised, ROWS, UNIT};
 use crate::lanes::{Kernel, Lanes, LANES};
 use std::marker::PhantomData;
@@ -53,7 +52,10 @@ impl<F: Quantised> Kernel for Typed<'_, F> {
 
 /// A part of eight rows in registers.
 struct Part<L: Lanes> {
+    /// The numbers; of numbers of eight bits, the lower four.
     w: [L::Bytes; 8],
+    /// The upper four bits of numbers of eight.
+    upper: [L::Bytes; 8],
     /// The second one is read by formats with two.
     scale: [L; 2],
     /// Read by formats with offsets.
@@ -78,8 +80,15 @@ impl<L: Lanes> Part<L> {
         // SAFETY: the caller vouches for the block.
         unsafe {
             let scale = F::scale::<L>(block, F::SCALES * part);
+            let (mut w, mut upper) = (F::weights::<L>(block, part), [L::splat_byte(0); 8]);
+            if F::BITS == 8 {
+                for s in 0..8 {
+                    (w[s], upper[s]) = (L::shr_and::<0>(w[s], 15), L::shr_and::<4>(w[s], 15));
+                }
+            }
             Part {
-                w: F::weights::<L>(block, part),
+                w,
+                upper,
                 scale: [scale, if F::SCALES == 2 { F::scale::<L>(block, 2 * part + 1) } else { scale }],
                 offset: if F::OFFSET { F::offset::<L>(block, part) } else { L::zero() },
             }
@@ -96,17 +105,10 @@ impl<L: Lanes> Part<L> {
         unsafe {
             let factor = L::splat(*x.add(SCALE).cast::<f32>());
             if F::SCALES == 2 {
-                let first = self.sum::<0, 4>(x).zero::<F>(splat_int::<L>(x.add(HALVES[0])));
-                let acc = self.scale[0].mul(factor).mul_add(first, acc);
-                let second = self.sum::<4, 4>(x).zero::<F>(splat_int::<L>(x.add(HALVES[1])));
-                return self.scale[1].mul(factor).mul_add(second, acc);
+                let acc = self.scale[0].mul(factor).mul_add(self.sum::<F, 0, 4>(x, 0), acc);
+                return self.scale[1].mul(factor).mul_add(self.sum::<F, 4, 4>(x, 1), acc);
             }
-            let sum = if F::BITS == 8 {
-                self.wide_sum::<F>(x)
-            } else {
-                self.sum::<0, 8>(x).zero::<F>(splat_int::<L>(x.add(WHOLE)))
-            };
-            let acc = self.scale[0].mul(factor).mul_add(sum, acc);
+            let acc = self.scale[0].mul(factor).mul_add(self.sum::<F, 0, 8>(x, 2), acc);
             if F::OFFSET {
                 return self.offset.mul_add(L::splat(*x.add(SUM).cast::<f32>()), acc);
             }
@@ -114,83 +116,110 @@ impl<L: Lanes> Part<L> {
         }
     }
 
-    /// The products with numbers of at most six bits in vectors `FROM .. FROM + N`.
+    /// The products of the numbers, less the format's zero, in vectors `FROM .. FROM + N`; `of` is the index of their
+    /// sums in the record. Exact but for two roundings to float32.
     ///
     /// # Safety
     /// `x` is a record.
     #[inline(always)]
-    unsafe fn sum<const FROM: usize, const N: usize>(&self, x: *const u8) -> Whole<L> {
-        // SAFETY: the caller vouches for the digits.
-        unsafe {
-            let x = x.add(4 * FROM);
-            let high = self.dots::<FROM, N>(x.add(DIGITS[0]));
-            let middle = self.dots::<FROM, N>(x.add(DIGITS[1]));
-            Whole(L::join(high, middle, self.dots::<FROM, N>(x.add(DIGITS[2]))))
-        }
-    }
-
-    /// The products with digits. Pairs of them are at most `4 * 2 * 63 * 64` or `8 * 2 * 31 * 64`.
-    ///
-    /// # Safety
-    /// `x` is readable for `4 * N` bytes.
-    #[inline(always)]
-    unsafe fn dots<const FROM: usize, const N: usize>(&self, x: *const u8) -> L::Dots {
-        // SAFETY: the caller vouches for the digits.
-        unsafe {
-            let mut sum = L::dots(self.w[FROM], L::splat_bytes(x));
-            for s in 1..N {
-                sum = L::add_dots(sum, self.w[FROM + s], L::splat_bytes(x.add(4 * s)));
-            }
-            sum
-        }
-    }
-
-    /// The products with numbers of eight bits, whose sum as an integer would not fit in 32.
-    ///
-    /// # Safety
-    /// `x` is a record.
-    #[inline(always)]
-    unsafe fn wide_sum<F: Quantised>(&self, x: *const u8) -> L {
+    unsafe fn sum<F: Quantised, const FROM: usize, const N: usize>(&self, x: *const u8, of: usize) -> L {
         // SAFETY: the caller vouches for the record.
         unsafe {
-            let upper = L::join_wide(self.wide_dots(x.add(DIGITS[0])), self.wide_dots(x.add(DIGITS[1])));
-            let upper = Whole::<L>(upper).zero::<F>(splat_int::<L>(x.add(UPPER)));
-            let low = Whole::<L>(self.wide_dots(x.add(DIGITS[2])));
-            upper.mul_add(L::splat(128.0), low.zero::<F>(splat_int::<L>(x.add(LOW))))
+            let (upper, low) = match F::BITS {
+                8 => self.eight_bits(x),
+                6 => self.pieces::<FROM, N, 2>(x),
+                5 => self.pieces::<FROM, N, 4>(x),
+                _ => self.pieces::<FROM, N, 8>(x),
+            };
+            let upper = off_zero::<L, F>(upper, splat_int::<L>(x.add(UPPER[of])));
+            upper.mul_add(L::splat(256.0), off_zero::<L, F>(low, splat_int::<L>(x.add(LOW[of]))))
         }
     }
 
-    /// The products with digits, a pair of which is at most `2 * 255 * 64`.
+    /// The products with `high * 2^8 + middle` and with `low`. Sums of `PIECE` vectors fit into 16 bits: pairs are
+    /// at most `8 * 2 * 15 * 128`, `4 * 2 * 31 * 128` or `2 * 2 * 63 * 128`.
     ///
+    /// # Safety
+    /// `x` is a record.
+    #[inline(always)]
+    unsafe fn pieces<const FROM: usize, const N: usize, const PIECE: usize>(
+        &self,
+        x: *const u8,
+    ) -> (L::Int, L::Int) {
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            let (mut upper, mut low) = self.piece(x, FROM, PIECE.min(N));
+            let mut s = FROM + PIECE;
+            while s < FROM + N {
+                let next = self.piece(x, s, PIECE);
+                (upper, low) = (L::add_int(upper, next.0), L::add_int(low, next.1));
+                s += PIECE;
+            }
+            (upper, low)
+        }
+    }
+
+    /// # Safety
+    /// `x` is a record.
+    #[inline(always)]
+    unsafe fn piece(&self, x: *const u8, from: usize, n: usize) -> (L::Int, L::Int) {
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            let high = dots::<L>(&self.w, x.add(DIGITS[0]), from, n);
+            let middle = dots::<L>(&self.w, x.add(DIGITS[1]), from, n);
+            (L::join::<8>(high, middle), L::whole(dots::<L>(&self.w, x.add(DIGITS[2]), from, n)))
+        }
+    }
+
+    /// The same for numbers of eight bits, four at a time.
+    ///
+    /// # Safety
+    /// `x` is a record.
+    #[inline(always)]
+    unsafe fn eight_bits(&self, x: *const u8) -> (L::Int, L::Int) {
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            let high = self.nibbles(x.add(DIGITS[0]));
+            (L::shl_add::<8>(high, self.nibbles(x.add(DIGITS[1]))), self.nibbles(x.add(DIGITS[2])))
+        }
+    }
+
     /// # Safety
     /// `x` is readable for 32 bytes.
     #[inline(always)]
-    unsafe fn wide_dots(&self, x: *const u8) -> L::Int {
-        let mut sum = L::splat_int(0);
-        for s in 0..8 {
-            // SAFETY: the caller vouches for the digits.
-            sum = L::add_wide(sum, self.w[s], unsafe { L::splat_bytes(x.add(4 * s)) });
+    unsafe fn nibbles(&self, x: *const u8) -> L::Int {
+        // SAFETY: the caller vouches for the digits.
+        unsafe { L::join::<4>(dots::<L>(&self.upper, x, 0, 8), dots::<L>(&self.w, x, 0, 8)) }
+    }
+}
+
+/// The products of vectors `from .. from + n` with digits.
+///
+/// # Safety
+/// `x` is readable for 32 bytes.
+#[inline(always)]
+unsafe fn dots<L: Lanes>(w: &[L::Bytes; 8], x: *const u8, from: usize, n: usize) -> L::Dots {
+    // SAFETY: the caller vouches for the digits.
+    unsafe {
+        let mut sum = L::dots(w[from], L::splat_bytes(x.add(4 * from)));
+        for s in from + 1..from + n {
+            sum = L::add_dots(sum, w[s], L::splat_bytes(x.add(4 * s)));
         }
         sum
     }
 }
 
-/// Sums of products before the zero is taken off.
-struct Whole<L: Lanes>(L::Int);
-
-impl<L: Lanes> Whole<L> {
-    /// As floats, the format's zero times `sum` taken off.
-    #[inline(always)]
-    fn zero<F: Quantised>(self, sum: L::Int) -> L {
-        const { assert!(matches!(F::ZERO, 0 | 8 | 16 | 32 | 128)) };
-        L::float(match F::ZERO {
-            0 => self.0,
-            8 => L::sub_shl::<3>(self.0, sum),
-            16 => L::sub_shl::<4>(self.0, sum),
-            32 => L::sub_shl::<5>(self.0, sum),
-            _ => L::sub_shl::<7>(self.0, sum),
-        })
-    }
+/// Sums of products as floats, the format's zero times the sum of the digits taken off.
+#[inline(always)]
+fn off_zero<L: Lanes, F: Quantised>(products: L::Int, digits: L::Int) -> L {
+    const { assert!(matches!(F::ZERO, 0 | 8 | 16 | 32 | 128)) };
+    L::float(match F::ZERO {
+        0 => products,
+        8 => L::sub_shl::<3>(products, digits),
+        16 => L::sub_shl::<4>(products, digits),
+        32 => L::sub_shl::<5>(products, digits),
+        _ => L::sub_shl::<7>(products, digits),
+    })
 }
 
 impl<F: Quantised> Typed<'_, F> {
