@@ -10,6 +10,7 @@ mod mixers;
 mod pass;
 mod pool;
 mod scratch;
+pub mod speed;
 mod states;
 #[cfg(test)]
 mod tests;
