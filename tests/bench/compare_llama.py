@@ -1,6 +1,7 @@
 """Runs `lean bench` and llama.cpp by turns and prints medians and their ratios. Started by compare_llama.sh."""
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -8,7 +9,7 @@ import statistics
 import subprocess
 import sys
 
-LLAMA = pathlib.Path(__file__).with_name("llama_speed.py")
+HERE = pathlib.Path(__file__).parent
 
 
 def lean(args, threads):
@@ -24,8 +25,23 @@ def lean(args, threads):
 
 
 def llama(args, threads):
-    command = [sys.executable, LLAMA, args.file, threads, args.prefill, args.decode, args.depth]
+    if "LLAMA_BENCH" in os.environ:
+        return llama_bench(args, threads)
+    script = "llama_speed.py" if importlib.util.find_spec("llama_cpp") else "llama_wheel.py"
+    command = [sys.executable, HERE / script, args.file, threads, args.prefill, args.decode, args.depth]
     return json.loads(run(command).splitlines()[-1])
+
+
+def llama_bench(args, threads):
+    def bench(prefill, decode, depth):
+        command = [os.environ["LLAMA_BENCH"], "-m", args.file, "-t", threads, "-ngl", 0, "-r", 1, "-o", "json"]
+        tests = json.loads(run(command + ["-p", prefill, "-n", decode, "-d", depth]))
+        return {("decode" if t["n_gen"] else "prefill"): t["avg_ts"] for t in tests}
+
+    speeds = bench(args.prefill, args.decode, 0)
+    if args.depth:
+        speeds["decode_at_depth"] = bench(0, args.decode, args.depth)["decode"]
+    return speeds
 
 
 def run(command):

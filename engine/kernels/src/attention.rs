@@ -15,7 +15,22 @@ use std::ops::{Deref, Range};
 /// Output vectors whose sums are held in registers.
 const BLOCK: usize = 8;
 
+/// What to do of an attention: all, or a part of it that other threads do the rest of. The parts are the same sums in
+/// the same order; all of one kind are done before the first of the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Everything.
+    All,
+    /// The scores of these pages, counted from the first visible one (see [`Attend::pages_seen`]).
+    Scores(Range<usize>),
+    /// The weights of these queries, of which there are `group * tokens`.
+    Weights(Range<usize>),
+    /// These columns of the outputs; the start is a multiple of 8.
+    Values(Range<usize>),
+}
+
 /// Attention of `tokens` consecutive positions and the `group` query heads that share a kv head.
+#[derive(Clone, Copy)]
 pub struct Attend<'a> {
     /// How keys and values are stored.
     pub kv: KvType,
@@ -73,13 +88,28 @@ impl Attend<'_> {
     ///
     /// # Safety
     /// The pointers are to what the fields say.
-    pub unsafe fn run_on(self, isa: Isa) {
+    pub unsafe fn run_on(self, isa: Isa, part: Part) {
         match self.kv {
-            KvType::F32 => isa.call(Typed::<F32>::new(self)),
-            KvType::F24 => isa.call(Typed::<F24>::new(self)),
-            KvType::F16 => isa.call(Typed::<F16>::new(self)),
-            KvType::Q8_0 => isa.call(Typed::<Q8>::new(self)),
+            KvType::F32 => isa.call(Typed::<F32>::new(self, part)),
+            KvType::F24 => isa.call(Typed::<F24>::new(self, part)),
+            KvType::F16 => isa.call(Typed::<F16>::new(self, part)),
+            KvType::Q8_0 => isa.call(Typed::<Q8>::new(self, part)),
         }
+    }
+
+    /// Pages from the first visible one of the first token to the last one of the last.
+    pub fn pages_seen(&self) -> usize {
+        self.last_page() + 1 - self.first_page()
+    }
+
+    #[inline(always)]
+    fn first_page(&self) -> usize {
+        self.lo(self.position) / PAGE_TOKENS
+    }
+
+    #[inline(always)]
+    fn last_page(&self) -> usize {
+        (self.position + self.tokens - 1) / PAGE_TOKENS
     }
 
     #[inline(always)]
@@ -104,12 +134,13 @@ impl Attend<'_> {
 /// For one type of storage.
 struct Typed<'a, S> {
     of: Attend<'a>,
+    part: Part,
     stored: PhantomData<S>,
 }
 
 impl<'a, S> Typed<'a, S> {
-    fn new(of: Attend<'a>) -> Self {
-        Typed { of, stored: PhantomData }
+    fn new(of: Attend<'a>, part: Part) -> Self {
+        Typed { of, part, stored: PhantomData }
     }
 }
 
@@ -125,24 +156,31 @@ impl<S: Stored> Kernel for Typed<'_, S> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let queries = self.group * self.tokens;
-        let first = self.lo(self.position) / PAGE_TOKENS;
-        let last = (self.position + self.tokens - 1) / PAGE_TOKENS;
+        let (queries, pages, first) = (self.group * self.tokens, self.pages_seen(), self.first_page());
+        let (scores, weights, values) = match &self.part {
+            Part::All => (0..pages, 0..queries, 0..self.head_dim),
+            Part::Scores(pages) => (pages.clone(), 0..0, 0..0),
+            Part::Weights(queries) => (0..0, queries.clone(), 0..0),
+            Part::Values(columns) => (0..0, 0..0, columns.clone()),
+        };
         // Pages outside, queries inside: a page is read from memory once for all of them.
-        for page in first..=last {
+        for page in scores {
             for i in 0..queries {
                 // SAFETY: the page is in the table; whoever built this vouches for the rest.
-                unsafe { self.page_scores::<L>(&self.query(i), page, first) };
+                unsafe { self.page_scores::<L>(&self.query(i), first + page, first) };
             }
         }
-        for i in 0..queries {
+        for i in weights {
             // SAFETY: the scores of the query's pages have been written.
             unsafe { self.softmax::<L>(&self.query(i), first) };
         }
-        for page in first..=last {
+        if values.is_empty() {
+            return;
+        }
+        for page in first..first + pages {
             for i in 0..queries {
                 // SAFETY: as above.
-                unsafe { self.page_values::<L>(&self.query(i), page, first) };
+                unsafe { self.page_values::<L>(&self.query(i), page, first, values.clone()) };
             }
         }
     }
@@ -246,7 +284,7 @@ impl<S: Stored> Typed<'_, S> {
     /// # Safety
     /// As for [`Typed::page_scores`]; the weights are there.
     #[inline(always)]
-    unsafe fn page_values<L: Lanes>(&self, query: &Query, page: usize, first: usize) {
+    unsafe fn page_values<L: Lanes>(&self, query: &Query, page: usize, first: usize, columns: Range<usize>) {
         let start = page * PAGE_TOKENS;
         let from = query.lo.max(start);
         let to = (query.hi + 1).min(start + PAGE_TOKENS);
@@ -254,8 +292,7 @@ impl<S: Stored> Typed<'_, S> {
             return;
         }
         let fresh = from == query.lo;
-        let n = self.head_dim;
-        let mut d = 0;
+        let (mut d, n) = (columns.start, columns.end);
         // SAFETY: value rows `from..to` lie in the page, `d..` within a head.
         unsafe {
             let values = self.pages.get_unchecked(page).at(0).cast_const().cast::<u8>().add(self.v);
@@ -265,6 +302,18 @@ impl<S: Stored> Typed<'_, S> {
             while d + BLOCK * LANES <= n {
                 self.add_values::<L, BLOCK>(values, d, rows.clone(), weights, out.add(d), fresh, LANES);
                 d += BLOCK * LANES;
+            }
+            if d + BLOCK / 2 * LANES <= n {
+                self.add_values::<L, { BLOCK / 2 }>(
+                    values,
+                    d,
+                    rows.clone(),
+                    weights,
+                    out.add(d),
+                    fresh,
+                    LANES,
+                );
+                d += BLOCK / 2 * LANES;
             }
             while d < n {
                 self.add_values::<L, 1>(values, d, rows.clone(), weights, out.add(d), fresh, n - d);

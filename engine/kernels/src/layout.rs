@@ -1,6 +1,6 @@
 //! A matrix in the layout of its format: groups of eight rows, in each its blocks.
 
-use crate::formats::{for_format, ForFormat, Format, ROWS, UNIT, UNSHIFT};
+use crate::formats::{for_format, ForFormat, Packed, Plain, Quantised, ROWS, UNIT};
 use crate::lanes::{Isa, Kernel, Lanes};
 use crate::product::{self, Product};
 use crate::quant::DType;
@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 pub struct Layout {
     /// Storage type of the weights.
     pub dtype: DType,
-    /// Whether products read the activations unshifted (see [`Activations`](crate::product::Activations)).
-    pub shifted: bool,
+    /// Whether products read records (see [`Activations`](crate::activations::Activations)).
+    pub quantised: bool,
     /// Bytes of a group of [`ROWS`] rows.
     pub group_bytes: usize,
     /// The columns rounded up to whole blocks; the weights between are zero.
@@ -57,13 +57,22 @@ struct Measure {
     cols: usize,
 }
 
-impl ForFormat for Measure {
-    type Out = Layout;
-    fn run<F: Format + 'static>(self) -> Layout {
+impl Measure {
+    fn layout<F: Packed>(self, quantised: bool) -> Layout {
         // Columns are whole blocks of the file, which are blocks of the format except for plain numbers.
         let padded = self.cols.next_multiple_of(F::COLS);
         let group_bytes = (padded / F::COLS).saturating_mul(F::BYTES);
-        Layout { dtype: self.dtype, shifted: F::SHIFTED, group_bytes, padded }
+        Layout { dtype: self.dtype, quantised, group_bytes, padded }
+    }
+}
+
+impl ForFormat for Measure {
+    type Out = Layout;
+    fn plain<F: Plain + 'static>(self) -> Layout {
+        self.layout::<F>(false)
+    }
+    fn quantised<F: Quantised + 'static>(self) -> Layout {
+        self.layout::<F>(true)
     }
 }
 
@@ -73,9 +82,8 @@ struct Pack<'a> {
     to: &'a mut [u8],
 }
 
-impl ForFormat for Pack<'_> {
-    type Out = ();
-    fn run<F: Format + 'static>(self) {
+impl Pack<'_> {
+    fn pack<F: Packed>(self) {
         let Pack { dtype, rows, to } = self;
         let file_block = F::COLS / dtype.block_elems() * dtype.block_bytes();
         for (b, to) in to.chunks_exact_mut(F::BYTES).enumerate() {
@@ -94,6 +102,16 @@ impl ForFormat for Pack<'_> {
     }
 }
 
+impl ForFormat for Pack<'_> {
+    type Out = ();
+    fn plain<F: Plain + 'static>(self) {
+        self.pack::<F>();
+    }
+    fn quantised<F: Quantised + 'static>(self) {
+        self.pack::<F>();
+    }
+}
+
 struct Row<'a> {
     isa: Isa,
     group: &'a [u8],
@@ -103,20 +121,24 @@ struct Row<'a> {
 
 impl ForFormat for Row<'_> {
     type Out = ();
-    fn run<F: Format + 'static>(self) {
+    fn plain<F: Plain + 'static>(self) {
         let Row { isa, group, lane, out } = self;
-        isa.call(TypedRow::<F> { group, lane, out, format: PhantomData });
+        isa.call(PlainRow::<F> { group, lane, out, format: PhantomData });
+    }
+    fn quantised<F: Quantised + 'static>(self) {
+        let Row { isa, group, lane, out } = self;
+        isa.call(QuantisedRow::<F> { group, lane, out, format: PhantomData });
     }
 }
 
-struct TypedRow<'a, F> {
+struct PlainRow<'a, F> {
     group: &'a [u8],
     lane: usize,
     out: &'a mut [f32],
     format: PhantomData<F>,
 }
 
-impl<F: Format> Kernel for TypedRow<'_, F> {
+impl<F: Plain> Kernel for PlainRow<'_, F> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self) {
@@ -124,13 +146,41 @@ impl<F: Format> Kernel for TypedRow<'_, F> {
             let block = self.group[b * F::BYTES..][..F::BYTES].as_ptr();
             for (j, out) in out.chunks_mut(8).enumerate() {
                 // SAFETY: the block is whole, and column `8 j` is one of its own.
-                let (q, scale, offset) = unsafe {
-                    let part = 8 * j / F::PART;
-                    (F::eight::<L>(block, j), F::scale::<L>(block, part), F::offset::<L>(block, part))
-                };
-                for (i, out) in out.iter_mut().enumerate() {
-                    let q = if F::SHIFTED { q[i].mul(L::splat(UNSHIFT[i])) } else { q[i] };
-                    *out = q.mul_add(scale, offset).to_array()[self.lane];
+                let q = unsafe { F::eight::<L>(block, j) };
+                for (q, out) in q.into_iter().zip(out) {
+                    *out = q.to_array()[self.lane];
+                }
+            }
+        }
+    }
+}
+
+struct QuantisedRow<'a, F> {
+    group: &'a [u8],
+    lane: usize,
+    out: &'a mut [f32],
+    format: PhantomData<F>,
+}
+
+impl<F: Quantised> Kernel for QuantisedRow<'_, F> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        for (b, out) in self.out.chunks_mut(F::COLS).enumerate() {
+            let block = self.group[b * F::BYTES..][..F::BYTES].as_ptr();
+            for (part, out) in out.chunks_mut(UNIT).enumerate() {
+                // SAFETY: the block is whole, and the part is one of its own.
+                let (q, offset) = unsafe { (F::weights::<L>(block, part), F::offset::<L>(block, part)) };
+                let offset = offset.to_array()[self.lane];
+                for (half, out) in out.chunks_mut(UNIT / F::SCALES).enumerate() {
+                    // SAFETY: as above.
+                    let scale = unsafe { F::scale::<L>(block, F::SCALES * part + half) };
+                    let scale = scale.to_array()[self.lane];
+                    for (i, out) in out.iter_mut().enumerate() {
+                        let col = UNIT / F::SCALES * half + i;
+                        let q = L::byte_array(q[col / 4])[4 * self.lane + col % 4];
+                        *out = (i32::from(q) - F::ZERO) as f32 * scale + offset;
+                    }
                 }
             }
         }

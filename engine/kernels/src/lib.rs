@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 #![warn(unsafe_op_in_unsafe_fn)]
 
+pub mod activations;
 pub mod attention;
 pub mod conv;
 pub mod ffn;
@@ -25,6 +26,6 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use formats::{ROWS, SUM, UNIT};
+pub use formats::{ROWS, UNIT};
 pub use lanes::Isa;
 pub use layout::Layout;

@@ -5,18 +5,23 @@ use crate::lanes::{Isa, Kernel, Lanes, LANES};
 /// Vectors in flight.
 const TOGETHER: usize = 12;
 
-/// The sum of all elements, read as fast as one thread can read.
-pub fn read(isa: Isa, data: &[f32]) -> f32 {
+/// A sum of whole vectors of floats, read as fast as one thread can read.
+pub fn read(isa: Isa, data: &[u8]) -> f32 {
     isa.call(Read { data })
 }
 
-/// Multiply-adds of `rounds` rounds as fast as one thread can multiply: how many, and a number that depends on them.
-pub fn multiply(isa: Isa, rounds: usize) -> (u64, f32) {
-    ((rounds * TOGETHER * LANES) as u64, isa.call(Multiply { rounds }))
+/// Multiply-adds of `rounds` rounds as fast as one thread can multiply: a number that depends on them.
+pub fn multiply(isa: Isa, rounds: usize) -> f32 {
+    isa.call(Multiply { rounds })
+}
+
+/// Multiply-adds of `rounds` rounds.
+pub fn multiply_adds(rounds: usize) -> u64 {
+    (rounds * TOGETHER * LANES) as u64
 }
 
 struct Read<'a> {
-    data: &'a [f32],
+    data: &'a [u8],
 }
 
 impl Kernel for Read<'_> {
@@ -24,10 +29,10 @@ impl Kernel for Read<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self) -> f32 {
         let mut sums = [L::zero(); TOGETHER];
-        for chunk in self.data.chunks_exact(TOGETHER * LANES) {
+        for chunk in self.data.chunks_exact(TOGETHER * LANES * 4) {
             for (i, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: the chunk holds that many vectors.
-                *sum = sum.add(unsafe { L::load(chunk.as_ptr().add(i * LANES)) });
+                *sum = sum.add(unsafe { L::load(chunk.as_ptr().cast::<f32>().add(i * LANES)) });
             }
         }
         let mut all = L::zero();

@@ -1,6 +1,6 @@
 //! F32, F16 and BF16: `[32 columns][8 rows]` plain numbers.
 
-use super::{Format, ROWS, UNIT};
+use super::{Packed, Plain, ROWS, UNIT};
 use crate::lanes::Lanes;
 
 pub struct F32;
@@ -17,17 +17,16 @@ fn transpose<const N: usize>(rows: [&[u8]; ROWS], block: &mut [u8]) {
 
 macro_rules! float_format {
     ($name:ident, $bytes:literal, $load:expr) => {
-        impl Format for $name {
+        impl Packed for $name {
             const COLS: usize = UNIT;
             const BYTES: usize = UNIT * ROWS * $bytes;
-            const PART: usize = UNIT;
-            const OFFSET: bool = false;
-            const SHIFTED: bool = false;
 
             fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
                 transpose::<$bytes>(rows, block);
             }
+        }
 
+        impl Plain for $name {
             #[inline(always)]
             unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
                 let mut q = [L::zero(); 8];
@@ -36,16 +35,6 @@ macro_rules! float_format {
                     *q = unsafe { $load(block.add((8 * j + i) * ROWS * $bytes).cast()) };
                 }
                 q
-            }
-
-            #[inline(always)]
-            unsafe fn scale<L: Lanes>(_block: *const u8, _part: usize) -> L {
-                L::splat(1.0)
-            }
-
-            #[inline(always)]
-            unsafe fn offset<L: Lanes>(_block: *const u8, _part: usize) -> L {
-                L::zero()
             }
         }
     };

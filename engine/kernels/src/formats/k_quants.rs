@@ -5,28 +5,17 @@
 
 use super::{interleave, ROWS};
 use crate::lanes::Lanes;
+use crate::quant::six_bits;
 
 /// Bytes of what a block begins with.
 pub(super) const HEAD: usize = 32 + 8 * 16;
-
-/// Scale and minimum of part `part`, from the 12 bytes `p`: the first four pairs lie in the low six bits of bytes
-/// `i` and `i + 4`; the other four have their low nibbles in byte `i + 4` and their upper two bits in the upper
-/// two bits of the first eight bytes.
-fn scale_min(p: &[u8], part: usize) -> (u8, u8) {
-    if part < 4 {
-        (p[part] & 63, p[part + 4] & 63)
-    } else {
-        let low = p[part + 4];
-        (low & 15 | p[part - 4] >> 6 << 4, low >> 4 | p[part] >> 6 << 4)
-    }
-}
 
 pub(super) fn pack_head(rows: &[&[u8]; ROWS], block: &mut [u8]) {
     interleave::<2>(rows, 0, &mut block[..16]);
     interleave::<2>(rows, 2, &mut block[16..32]);
     for (part, to) in block[32..HEAD].chunks_exact_mut(16).enumerate() {
         for (r, row) in rows.iter().enumerate() {
-            (to[r], to[8 + r]) = scale_min(&row[4..16], part);
+            (to[r], to[8 + r]) = six_bits(&row[4..16], part);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The CPU's own layouts of the storage types: one file a format, one source for all instruction sets.
 //!
 //! Eight rows are interleaved, so that a lane of a vector is a row: nothing is ever summed across lanes, and the
-//! scales of eight rows are converted together. Rows are cut into blocks of [`Format::COLS`] columns (zeros behind
-//! the last row and column) and blocks into parts of [`Format::PART`] columns that share a scale:
+//! scales of eight rows are converted together. Rows are cut into blocks of [`Packed::COLS`] columns (zeros behind
+//! the last row and column), blocks into parts of [`UNIT`] columns. A part of a quantised row has one scale, or one
+//! for each half of it, and perhaps an offset:
 //!
 //! ```text
-//! sum_k w[k] x[k] = sum_parts scale * (sum_k q[k] x[k]) + offset * (sum_k x[k])
+//! sum_k w[k] x[k] = sum_parts scale * (sum_k (q[k] - zero) x[k]) + offset * (sum_k x[k])
 //! ```
 //!
 //! Every format keeps the bits of the file's numbers; the size is that of the file's blocks, except that the
@@ -39,75 +40,87 @@ use crate::quant::DType;
 /// Rows that are interleaved.
 pub const ROWS: usize = LANES;
 
-/// Columns are padded to a multiple of this.
+/// Columns of a part; they are padded to a multiple of this.
 pub const UNIT: usize = 32;
 
-/// Columns of the sums of activations that products with offsets need: the smallest part.
-pub const SUM: usize = 16;
-
-/// Factors of eight consecutive activations for formats with [`Format::SHIFTED`]. All are powers of two.
-pub const UNSHIFT: [f32; 8] =
-    [1.0, 1.0 / 16.0, 1.0 / 256.0, 1.0 / 4096.0, 1.0 / 65536.0, 1.0 / 1048576.0, 1.0 / 16777216.0, 1.0];
-
 /// A layout of eight rows.
-pub trait Format {
+pub trait Packed {
     /// Columns of a block.
     const COLS: usize;
     /// Bytes of a block of eight rows.
     const BYTES: usize;
-    /// Columns of a part.
-    const PART: usize;
-    /// Whether parts have offsets; without, they are 0.
-    const OFFSET: bool;
-    /// Whether [`Format::eight`] leaves number `k` multiplied by `1 / UNSHIFT[k % 8]`, for the activations to undo:
-    /// it saves a shift.
-    const SHIFTED: bool;
 
     /// Packs a block. `rows[r]` are the file's bytes of row `r`'s columns.
     fn pack(rows: [&[u8]; ROWS], block: &mut [u8]);
+}
 
+/// Plain numbers.
+pub trait Plain: Packed {
     /// Columns `8 * j ..` of eight rows: lane `r` of vector `i` is row `r`'s number in column `8 * j + i`.
     ///
     /// # Safety
     /// `block` is readable for `BYTES` and `8 * j < COLS`.
     unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8];
+}
 
-    /// Scales of a part, lane `r` for row `r`.
+/// Small unsigned numbers with scales.
+pub trait Quantised: Packed {
+    /// Bits of a number.
+    const BITS: u32;
+    /// What is subtracted from the numbers: 0 or a power of two.
+    const ZERO: i32 = 0;
+    /// Scales of a part: one, or one for each half of its columns.
+    const SCALES: usize = 1;
+    /// Whether parts have offsets; without, they are 0.
+    const OFFSET: bool = false;
+
+    /// The numbers of a part: lane `r` of vector `s` has columns `4 * s .. 4 * s + 4` of row `r`.
     ///
     /// # Safety
-    /// `block` is readable for `BYTES` and `part * PART < COLS`.
-    unsafe fn scale<L: Lanes>(block: *const u8, part: usize) -> L;
+    /// `block` is readable for `BYTES` and `UNIT * part < COLS`.
+    unsafe fn weights<L: Lanes>(block: *const u8, part: usize) -> [L::Bytes; 8];
+
+    /// A scale, lane `r` for row `r`. Part `part` has those from `SCALES * part` on.
+    ///
+    /// # Safety
+    /// `block` is readable for `BYTES` and `UNIT * index < COLS * SCALES`.
+    unsafe fn scale<L: Lanes>(block: *const u8, index: usize) -> L;
 
     /// Offsets of a part.
     ///
     /// # Safety
-    /// As for [`Format::scale`].
-    unsafe fn offset<L: Lanes>(block: *const u8, part: usize) -> L;
+    /// As for [`Quantised::weights`].
+    #[inline(always)]
+    unsafe fn offset<L: Lanes>(_block: *const u8, _part: usize) -> L {
+        L::zero()
+    }
 }
 
 /// A computation that is compiled once a format.
-pub trait ForFormat {
+pub trait ForFormat: Sized {
     /// What it returns.
     type Out;
-    /// The computation.
-    fn run<F: Format + 'static>(self) -> Self::Out;
+    /// The computation for plain numbers.
+    fn plain<F: Plain + 'static>(self) -> Self::Out;
+    /// The computation for quantised ones.
+    fn quantised<F: Quantised + 'static>(self) -> Self::Out;
 }
 
 /// Runs a computation for a storage type's format.
 #[inline]
 pub fn for_format<C: ForFormat>(dtype: DType, computation: C) -> C::Out {
     match dtype {
-        DType::F32 => computation.run::<F32>(),
-        DType::F16 => computation.run::<F16>(),
-        DType::BF16 => computation.run::<Bf16>(),
-        DType::Q4_0 => computation.run::<Q4_0>(),
-        DType::Q4_1 => computation.run::<Q4_1>(),
-        DType::Q5_0 => computation.run::<Q5_0>(),
-        DType::Q5_1 => computation.run::<Q5_1>(),
-        DType::Q8_0 => computation.run::<Q8_0>(),
-        DType::Q4_K => computation.run::<Q4K>(),
-        DType::Q5_K => computation.run::<Q5K>(),
-        DType::Q6_K => computation.run::<Q6K>(),
+        DType::F32 => computation.plain::<F32>(),
+        DType::F16 => computation.plain::<F16>(),
+        DType::BF16 => computation.plain::<Bf16>(),
+        DType::Q4_0 => computation.quantised::<Q4_0>(),
+        DType::Q4_1 => computation.quantised::<Q4_1>(),
+        DType::Q5_0 => computation.quantised::<Q5_0>(),
+        DType::Q5_1 => computation.quantised::<Q5_1>(),
+        DType::Q8_0 => computation.quantised::<Q8_0>(),
+        DType::Q4_K => computation.quantised::<Q4K>(),
+        DType::Q5_K => computation.quantised::<Q5K>(),
+        DType::Q6_K => computation.quantised::<Q6K>(),
     }
 }
 

@@ -1,28 +1,30 @@
-//! Q4_K: `d sc q - dmin m`. A block is the head of [`k_quants`], then for each part 4 times 32 bytes of nibbles.
+//! Q4_K: `d sc q - dmin m`. A block is the head of [`k_quants`], then the nibbles of each part.
 
-use super::{k_quants, nibbles, Format, ROWS};
+use super::{k_quants, nibbles, Packed, Quantised, ROWS};
 use crate::lanes::Lanes;
 
 pub struct Q4K;
 
-impl Format for Q4K {
+impl Packed for Q4K {
     const COLS: usize = 256;
-    const BYTES: usize = k_quants::HEAD + 8 * 128;
-    const PART: usize = 32;
-    const OFFSET: bool = true;
-    const SHIFTED: bool = true;
+    const BYTES: usize = k_quants::HEAD + 8 * nibbles::BYTES;
 
     fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
         k_quants::pack_head(&rows, block);
-        for (part, to) in block[k_quants::HEAD..].chunks_exact_mut(128).enumerate() {
+        for (part, to) in block[k_quants::HEAD..].chunks_exact_mut(nibbles::BYTES).enumerate() {
             nibbles::pack(&rows.map(|r| k_quants::numbers(&r[16..], part)), to);
         }
     }
+}
+
+impl Quantised for Q4K {
+    const BITS: u32 = 4;
+    const OFFSET: bool = true;
 
     #[inline(always)]
-    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+    unsafe fn weights<L: Lanes>(block: *const u8, part: usize) -> [L::Bytes; 8] {
         // SAFETY: the caller vouches for the block.
-        unsafe { nibbles::shifted(block.add(k_quants::HEAD + 32 * j)) }
+        unsafe { nibbles::unpack::<L>(block.add(k_quants::HEAD + nibbles::BYTES * part)) }
     }
 
     #[inline(always)]

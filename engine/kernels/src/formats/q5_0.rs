@@ -1,30 +1,31 @@
-//! Q5_0: `d (q - 16)`. A block is 8 f16 scales, 8 dwords of fifth bits (bit `k` for column `k`), then 4 times
-//! 32 bytes of nibbles.
+//! Q5_0: `d (q - 16)`. A block is 8 f16 scales, the fifth bits, then the nibbles.
 
-use super::{interleave, nibbles, Format, ROWS};
+use super::{interleave, nibbles, Packed, Quantised, ROWS};
 use crate::lanes::Lanes;
 
 pub struct Q5_0;
 
-impl Format for Q5_0 {
+impl Packed for Q5_0 {
     const COLS: usize = 32;
-    const BYTES: usize = 16 + 32 + 128;
-    const PART: usize = 32;
-    const OFFSET: bool = true;
-    const SHIFTED: bool = false;
+    const BYTES: usize = 16 + 32 + nibbles::BYTES;
 
     fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
         interleave::<2>(&rows, 0, &mut block[..16]);
-        interleave::<4>(&rows, 2, &mut block[16..48]);
-        nibbles::pack(&rows.map(|r| nibbles::halves(&r[6..])), &mut block[48..]);
+        let q = rows.map(|r| nibbles::five_bits(&r[2..]));
+        nibbles::pack_bit(&q, 4, &mut block[16..48]);
+        nibbles::pack(&q, &mut block[48..]);
     }
+}
+
+impl Quantised for Q5_0 {
+    const BITS: u32 = 5;
+    const ZERO: i32 = 16;
 
     #[inline(always)]
-    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+    unsafe fn weights<L: Lanes>(block: *const u8, _part: usize) -> [L::Bytes; 8] {
         // SAFETY: the caller vouches for the block.
         unsafe {
-            let fifth = L::shr(L::load_int(block.add(16)), 8 * j as u32);
-            nibbles::extended::<L, 1>(block.add(48 + 32 * j), fifth)
+            nibbles::or::<L>(nibbles::unpack::<L>(block.add(48)), nibbles::fifth_bits::<L>(block.add(16)))
         }
     }
 
@@ -32,11 +33,5 @@ impl Format for Q5_0 {
     unsafe fn scale<L: Lanes>(block: *const u8, _part: usize) -> L {
         // SAFETY: the caller vouches for the block.
         unsafe { L::load_f16(block) }
-    }
-
-    #[inline(always)]
-    unsafe fn offset<L: Lanes>(block: *const u8, part: usize) -> L {
-        // SAFETY: the caller vouches for the block.
-        unsafe { Self::scale::<L>(block, part) }.mul(L::splat(-16.0))
     }
 }

@@ -1,31 +1,32 @@
-//! Q5_1: `d q + m`. A block is 8 f16 scales, 8 f16 minima, 8 dwords of fifth bits (bit `k` for column `k`), then
-//! 4 times 32 bytes of nibbles.
+//! Q5_1: `d q + m`. A block is 8 f16 scales, 8 f16 minima, the fifth bits, then the nibbles.
 
-use super::{interleave, nibbles, Format, ROWS};
+use super::{interleave, nibbles, Packed, Quantised, ROWS};
 use crate::lanes::Lanes;
 
 pub struct Q5_1;
 
-impl Format for Q5_1 {
+impl Packed for Q5_1 {
     const COLS: usize = 32;
-    const BYTES: usize = 32 + 32 + 128;
-    const PART: usize = 32;
-    const OFFSET: bool = true;
-    const SHIFTED: bool = false;
+    const BYTES: usize = 32 + 32 + nibbles::BYTES;
 
     fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
         interleave::<2>(&rows, 0, &mut block[..16]);
         interleave::<2>(&rows, 2, &mut block[16..32]);
-        interleave::<4>(&rows, 4, &mut block[32..64]);
-        nibbles::pack(&rows.map(|r| nibbles::halves(&r[8..])), &mut block[64..]);
+        let q = rows.map(|r| nibbles::five_bits(&r[4..]));
+        nibbles::pack_bit(&q, 4, &mut block[32..64]);
+        nibbles::pack(&q, &mut block[64..]);
     }
+}
+
+impl Quantised for Q5_1 {
+    const BITS: u32 = 5;
+    const OFFSET: bool = true;
 
     #[inline(always)]
-    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+    unsafe fn weights<L: Lanes>(block: *const u8, _part: usize) -> [L::Bytes; 8] {
         // SAFETY: the caller vouches for the block.
         unsafe {
-            let fifth = L::shr(L::load_int(block.add(32)), 8 * j as u32);
-            nibbles::extended::<L, 1>(block.add(64 + 32 * j), fifth)
+            nibbles::or::<L>(nibbles::unpack::<L>(block.add(64)), nibbles::fifth_bits::<L>(block.add(32)))
         }
     }
 

@@ -1,43 +1,43 @@
-//! Q5_K: `d sc q - dmin m`. A block is the head of [`k_quants`], then for each part 8 dwords of fifth bits (bit
-//! `k` for column `k`), then for each part 4 times 32 bytes of nibbles.
+//! Q5_K: `d sc q - dmin m`. A block is the head of [`k_quants`], then the fifth bits and the nibbles of each part.
 
-use super::{k_quants, nibbles, Format, ROWS};
+use super::{k_quants, nibbles, Packed, Quantised, ROWS};
 use crate::lanes::Lanes;
 
 pub struct Q5K;
 
-const FIFTH: usize = k_quants::HEAD;
-const LOW: usize = FIFTH + 8 * 32;
+/// Bytes of a part.
+const PART: usize = 32 + nibbles::BYTES;
 
-impl Format for Q5K {
+impl Packed for Q5K {
     const COLS: usize = 256;
-    const BYTES: usize = LOW + 8 * 128;
-    const PART: usize = 32;
-    const OFFSET: bool = true;
-    const SHIFTED: bool = false;
+    const BYTES: usize = k_quants::HEAD + 8 * PART;
 
     fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
         k_quants::pack_head(&rows, block);
-        let (head, low) = block.split_at_mut(LOW);
-        for (part, (fifth, low)) in
-            head[FIFTH..].chunks_exact_mut(32).zip(low.chunks_exact_mut(128)).enumerate()
-        {
-            for (row, to) in rows.iter().zip(fifth.chunks_exact_mut(4)) {
-                // Bit `part` of byte `k` belongs to column `k` of the part.
-                let bits =
-                    row[16..48].iter().rev().fold(0u32, |bits, b| bits << 1 | u32::from(b >> part & 1));
-                to.copy_from_slice(&bits.to_le_bytes());
-            }
-            nibbles::pack(&rows.map(|r| k_quants::numbers(&r[48..], part)), low);
+        for (part, to) in block[k_quants::HEAD..].chunks_exact_mut(PART).enumerate() {
+            let q = rows.map(|r| {
+                let mut q = k_quants::numbers(&r[48..], part);
+                for (q, fifth) in q.iter_mut().zip(&r[16..48]) {
+                    *q |= (fifth >> part & 1) << 4;
+                }
+                q
+            });
+            nibbles::pack_bit(&q, 4, &mut to[..32]);
+            nibbles::pack(&q, &mut to[32..]);
         }
     }
+}
+
+impl Quantised for Q5K {
+    const BITS: u32 = 5;
+    const OFFSET: bool = true;
 
     #[inline(always)]
-    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+    unsafe fn weights<L: Lanes>(block: *const u8, part: usize) -> [L::Bytes; 8] {
         // SAFETY: the caller vouches for the block.
         unsafe {
-            let fifth = L::shr(L::load_int(block.add(FIFTH + j / 4 * 32)), 8 * (j % 4) as u32);
-            nibbles::extended::<L, 1>(block.add(LOW + 32 * j), fifth)
+            let at = block.add(k_quants::HEAD + PART * part);
+            nibbles::or::<L>(nibbles::unpack::<L>(at.add(32)), nibbles::fifth_bits::<L>(at))
         }
     }
 

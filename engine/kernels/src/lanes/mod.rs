@@ -18,6 +18,10 @@ pub const LANES: usize = 8;
 pub trait Lanes: Copy {
     /// Eight 32-bit integers.
     type Int: Copy;
+    /// 32 bytes: four consecutive ones are a lane's.
+    type Bytes: Copy;
+    /// Sums of products of bytes, see [`Lanes::dots`].
+    type Dots: Copy;
 
     /// All lanes `x`.
     fn splat(x: f32) -> Self;
@@ -64,18 +68,50 @@ pub trait Lanes: Copy {
     /// # Safety
     /// `p` is readable for eight bytes.
     unsafe fn load_i8(p: *const u8) -> Self::Int;
-    /// Eight little-endian 32-bit integers.
-    /// # Safety
-    /// `p` is readable for 32 bytes.
-    unsafe fn load_int(p: *const u8) -> Self::Int;
-    /// Every lane `& mask`.
-    fn and(a: Self::Int, mask: i32) -> Self::Int;
-    /// Every lane shifted right by `n < 32`, zeros coming in.
-    fn shr(a: Self::Int, n: u32) -> Self::Int;
-    /// `a + (b << n)`, `n < 32`.
-    fn add_shl(a: Self::Int, b: Self::Int, n: u32) -> Self::Int;
+    /// All lanes `x`.
+    fn splat_int(x: i32) -> Self::Int;
+    /// `a - (b << N)`, wrapping.
+    fn sub_shl<const N: i32>(a: Self::Int, b: Self::Int) -> Self::Int;
+    /// The nearest integers, even ones among equals. Magnitudes are below 2^23.
+    fn round(self) -> Self::Int;
+    /// Integers to an array.
+    fn int_array(a: Self::Int) -> [i32; LANES];
     /// To float32.
     fn float(a: Self::Int) -> Self;
+
+    /// 32 bytes.
+    /// # Safety
+    /// `p` is readable for 32 bytes.
+    unsafe fn load_bytes(p: *const u8) -> Self::Bytes;
+    /// Four bytes, the same in all lanes.
+    /// # Safety
+    /// `p` is readable for four bytes.
+    unsafe fn splat_bytes(p: *const u8) -> Self::Bytes;
+    /// All bytes `x`.
+    fn splat_byte(x: u8) -> Self::Bytes;
+    /// Every byte shifted right by `N` bits, then `& mask`, in which the upper `N` bits are clear.
+    fn shr_and<const N: i32>(a: Self::Bytes, mask: u8) -> Self::Bytes;
+    /// Every byte shifted left by `N` bits, then `& mask`, in which the lower `N` bits are clear.
+    fn shl_and<const N: i32>(a: Self::Bytes, mask: u8) -> Self::Bytes;
+    /// Every bit of both.
+    fn or(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Bytes to an array.
+    fn byte_array(a: Self::Bytes) -> [u8; 4 * LANES];
+    /// A lane's four unsigned bytes `w` times its four signed bytes `x`, summed.
+    ///
+    /// Exact as long as the magnitudes of the products of any two neighbours (the first two or the last two of a
+    /// lane), added up over all that goes into a sum, stay below 2^15.
+    fn dots(w: Self::Bytes, x: Self::Bytes) -> Self::Dots;
+    /// `sum + dots(w, x)`.
+    fn add_dots(sum: Self::Dots, w: Self::Bytes, x: Self::Bytes) -> Self::Dots;
+    /// `high * 2^N + low`, `N < 15`; the magnitudes stay below 2^31.
+    fn join<const N: i32>(high: Self::Dots, low: Self::Dots) -> Self::Int;
+    /// The sums themselves.
+    fn whole(sum: Self::Dots) -> Self::Int;
+    /// `a + b`.
+    fn add_int(a: Self::Int, b: Self::Int) -> Self::Int;
+    /// `(a << N) + b`.
+    fn shl_add<const N: i32>(a: Self::Int, b: Self::Int) -> Self::Int;
 
     /// Asks for the cache line at `p`, which may lie anywhere.
     #[inline(always)]
@@ -127,7 +163,8 @@ pub trait Lanes: Copy {
 }
 
 /// A computation written for any [`Lanes`]. Implementations and all they call are `#[inline(always)]`, or
-/// they would be compiled without the features that [`Isa::call`] turns on.
+/// they would be compiled without the features that [`Isa::call`] turns on; so would closures, also those that
+/// are given to functions of the standard library.
 pub trait Kernel {
     /// What it returns.
     type Out;
@@ -144,6 +181,8 @@ enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Vnni,
 }
 
 impl Isa {
@@ -157,6 +196,12 @@ impl Isa {
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c")
         {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vnni")
+            {
+                return Isa(Kind::Vnni);
+            }
             return Isa(Kind::Avx2);
         }
         Isa::PORTABLE
@@ -168,6 +213,8 @@ impl Isa {
             Kind::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "AVX2+FMA+F16C",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni => "AVX2+FMA+F16C+AVX512VNNI",
         }
     }
 
@@ -176,7 +223,7 @@ impl Isa {
         match self.0 {
             Kind::Portable => "nofma",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "fma",
+            Kind::Avx2 | Kind::Vnni => "fma",
         }
     }
 
@@ -188,6 +235,9 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Kind::Avx2` is private and made by `detect` alone, after it found the features.
             Kind::Avx2 => unsafe { avx2::call(kernel) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above, with those of AVX-512.
+            Kind::Vnni => unsafe { avx2::call_vnni(kernel) },
         }
     }
 }
@@ -202,6 +252,10 @@ fn plain<K: Kernel>(kernel: K) -> K::Out {
 #[cfg(test)]
 pub fn all_isas() -> Vec<Isa> {
     let mut all = vec![Isa::PORTABLE];
+    #[cfg(target_arch = "x86_64")]
+    if Isa::detect() == Isa(Kind::Vnni) {
+        all.push(Isa(Kind::Avx2));
+    }
     if Isa::detect() != Isa::PORTABLE {
         all.push(Isa::detect());
     }

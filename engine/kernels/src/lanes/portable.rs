@@ -11,6 +11,10 @@ pub(super) struct F32x8([f32; LANES]);
 #[repr(align(32))]
 pub(super) struct I32x8([i32; LANES]);
 
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+pub(super) struct U8x32([u8; 4 * LANES]);
+
 #[inline(always)]
 fn float(f: impl Fn(usize) -> f32) -> F32x8 {
     let mut r = [0.0; LANES];
@@ -27,6 +31,15 @@ fn int(f: impl Fn(usize) -> i32) -> I32x8 {
         *x = f(i);
     }
     I32x8(r)
+}
+
+#[inline(always)]
+fn each_byte(f: impl Fn(usize) -> u8) -> U8x32 {
+    let mut r = [0; 4 * LANES];
+    for (i, x) in r.iter_mut().enumerate() {
+        *x = f(i);
+    }
+    U8x32(r)
 }
 
 /// Exact, subnormals, infinities and NaN included, without a branch.
@@ -50,6 +63,8 @@ unsafe fn bytes<const N: usize>(p: *const u8) -> [u8; N] {
 
 impl Lanes for F32x8 {
     type Int = I32x8;
+    type Bytes = U8x32;
+    type Dots = I32x8;
 
     #[inline(always)]
     fn splat(x: f32) -> Self {
@@ -130,26 +145,85 @@ impl Lanes for F32x8 {
         int(|i| i32::from(b[i] as i8))
     }
     #[inline(always)]
-    unsafe fn load_int(p: *const u8) -> I32x8 {
-        // SAFETY: the caller vouches for 32 bytes.
-        let b: [u8; 32] = unsafe { bytes(p) };
-        int(|i| i32::from_le_bytes([b[4 * i], b[4 * i + 1], b[4 * i + 2], b[4 * i + 3]]))
+    fn splat_int(x: i32) -> I32x8 {
+        I32x8([x; LANES])
     }
     #[inline(always)]
-    fn and(a: I32x8, mask: i32) -> I32x8 {
-        int(|i| a.0[i] & mask)
+    fn sub_shl<const N: i32>(a: I32x8, b: I32x8) -> I32x8 {
+        int(|i| a.0[i].wrapping_sub(b.0[i] << N))
     }
     #[inline(always)]
-    fn shr(a: I32x8, n: u32) -> I32x8 {
-        int(|i| ((a.0[i] as u32) >> n) as i32)
+    fn round(self) -> I32x8 {
+        // With 2^23 added to its magnitude, a number loses what is behind its point, and ties go to even.
+        int(|i| {
+            let shift = 8_388_608f32.copysign(self.0[i]);
+            (self.0[i] + shift - shift) as i32
+        })
     }
     #[inline(always)]
-    fn add_shl(a: I32x8, b: I32x8, n: u32) -> I32x8 {
-        int(|i| a.0[i].wrapping_add(b.0[i] << n))
+    fn int_array(a: I32x8) -> [i32; LANES] {
+        a.0
     }
     #[inline(always)]
     fn float(a: I32x8) -> Self {
         float(|i| a.0[i] as f32)
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(p: *const u8) -> U8x32 {
+        // SAFETY: the caller vouches for 32 bytes.
+        U8x32(unsafe { bytes(p) })
+    }
+    #[inline(always)]
+    unsafe fn splat_bytes(p: *const u8) -> U8x32 {
+        // SAFETY: the caller vouches for four bytes.
+        let four: [u8; 4] = unsafe { bytes(p) };
+        each_byte(|i| four[i % 4])
+    }
+    #[inline(always)]
+    fn splat_byte(x: u8) -> U8x32 {
+        U8x32([x; 4 * LANES])
+    }
+    #[inline(always)]
+    fn shr_and<const N: i32>(a: U8x32, mask: u8) -> U8x32 {
+        each_byte(|i| a.0[i] >> N & mask)
+    }
+    #[inline(always)]
+    fn shl_and<const N: i32>(a: U8x32, mask: u8) -> U8x32 {
+        each_byte(|i| a.0[i] << N & mask)
+    }
+    #[inline(always)]
+    fn or(a: U8x32, b: U8x32) -> U8x32 {
+        each_byte(|i| a.0[i] | b.0[i])
+    }
+    #[inline(always)]
+    fn byte_array(a: U8x32) -> [u8; 4 * LANES] {
+        a.0
+    }
+    #[inline(always)]
+    fn dots(w: U8x32, x: U8x32) -> I32x8 {
+        Self::add_dots(I32x8([0; LANES]), w, x)
+    }
+    #[inline(always)]
+    fn add_dots(sum: I32x8, w: U8x32, x: U8x32) -> I32x8 {
+        let product = |i: usize| i32::from(w.0[i]) * i32::from(x.0[i] as i8);
+        int(|i| sum.0[i] + product(4 * i) + product(4 * i + 1) + product(4 * i + 2) + product(4 * i + 3))
+    }
+    #[inline(always)]
+    fn join<const N: i32>(high: I32x8, low: I32x8) -> I32x8 {
+        Self::shl_add::<N>(high, low)
+    }
+    #[inline(always)]
+    fn whole(sum: I32x8) -> I32x8 {
+        sum
+    }
+    #[inline(always)]
+    fn add_int(a: I32x8, b: I32x8) -> I32x8 {
+        int(|i| a.0[i].wrapping_add(b.0[i]))
+    }
+    #[inline(always)]
+    fn shl_add<const N: i32>(a: I32x8, b: I32x8) -> I32x8 {
+        int(|i| (a.0[i] << N).wrapping_add(b.0[i]))
     }
 }
 

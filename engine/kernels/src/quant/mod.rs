@@ -24,6 +24,7 @@ mod tests;
 pub use quantize::quantize_row;
 
 pub use quantize::RowError;
+pub(crate) use scales::six_bits;
 
 macro_rules! formats {
     ($($name:ident = $number:literal in $module:ident,)*) => {

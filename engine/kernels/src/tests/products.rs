@@ -1,11 +1,12 @@
 //! Every format on every instruction set, against the reference dequantisation.
 
 use super::bits;
+use crate::activations::{in_tiles, record_at, tiles, Activations, Quantise, Tile, RECORD};
 use crate::forge::{random_row, Random};
-use crate::formats::{ROWS, SUM};
+use crate::formats::{ROWS, UNIT};
 use crate::lanes::{all_isas, Isa};
 use crate::layout::Layout;
-use crate::product::{in_tiles, panel_elems, tiles, Activations, Prepare, Product};
+use crate::product::{scratch_elems, Product};
 use crate::quant::DType;
 use std::ops::Range;
 
@@ -48,29 +49,29 @@ fn multiply(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: 
     let stride = m.layout.padded;
     assert!(x.len() >= n * m.cols && out.len() >= (n - 1) * m.rows + rows.end);
     let mut plain = vec![f32::NAN; n * stride];
-    let mut unshifted = plain.clone();
-    let mut sums = vec![f32::NAN; n * stride / SUM];
     let parts: Vec<(usize, usize)> =
         if in_tiles(n) { tiles(n).collect() } else { (0..n).map(|t| (t, 1)).collect() };
     for (t, width) in parts {
-        let prepare = Prepare {
-            x: x[t * m.cols..].as_ptr(),
-            cols: m.cols,
-            width,
-            stride,
-            plain: Some(plain[t * stride..].as_mut_ptr()),
-            unshifted: Some(unshifted[t * stride..].as_mut_ptr()),
-            sums: sums[t * stride / SUM..].as_mut_ptr(),
-        };
-        // SAFETY: the tile lies within all of them.
-        unsafe { prepare.run_on(isa) };
+        let (x, to) = (x[t * m.cols..].as_ptr(), plain[t * stride..].as_mut_ptr());
+        // SAFETY: the tile lies within both.
+        unsafe { Tile { x, cols: m.cols, width, stride, to }.run_on(isa) };
     }
-    let mut panel = vec![f32::NAN; panel_elems(n)];
-    let (x, unshifted, sums) = (plain.as_ptr(), unshifted.as_ptr(), sums.as_ptr());
-    let x = Activations { x, unshifted, sums, stride, n, tiled: in_tiles(n) };
-    let (out, panel) = (out.as_mut_ptr(), panel.as_mut_ptr());
+    let parts = stride / UNIT;
+    let mut records = vec![0i32; n * parts * RECORD / 4];
+    for t in 0..n {
+        let (at, step) = record_at(t, 0, n, parts);
+        let (x, to) = (x[t * m.cols..].as_ptr(), records[at / 4..].as_mut_ptr().cast());
+        // SAFETY: the token's row and records.
+        unsafe { Quantise { x, cols: m.cols, parts, to, step }.run_on(isa) };
+    }
+    let mut scratch = vec![f32::NAN; scratch_elems(n)];
+    let (x, records) = (plain.as_ptr(), records.as_ptr().cast());
+    let x = Activations { x, records, stride, n, tiled: in_tiles(n) };
+    let (out, scratch) = (out.as_mut_ptr(), scratch.as_mut_ptr());
     // SAFETY: the sizes were checked above.
-    unsafe { m.layout.multiply(isa, m.bytes.as_ptr(), &Product { rows, x, out, out_stride: m.rows, panel }) }
+    unsafe {
+        m.layout.multiply(isa, m.bytes.as_ptr(), &Product { rows, x, out, out_stride: m.rows, scratch })
+    }
 }
 
 fn activations(n: usize, cols: usize) -> Vec<f32> {
@@ -127,25 +128,78 @@ fn products_equal_sums_in_float64() {
 
 #[test]
 fn products_do_not_depend_on_how_they_are_cut() {
+    let cuts = [(1, 93), (1, 8), (1, 24), (2, 16), (3, 72), (4, 8), (5, 8), (6, 93), (7, 16), (12, 40)];
     for dtype in DType::ALL {
-        let (rows, cols) = (93, dtype.block_elems().max(32) * 3);
-        let (m, _) = matrix(dtype, rows, cols, 3);
-        let n = 13;
-        let x = activations(n, cols);
-        for isa in all_isas() {
-            let mut whole = vec![f32::NAN; n * rows];
-            multiply(&m, isa, 0..rows, &x, n, &mut whole);
-            for (tokens, chunk) in
-                [(1, 93), (1, 8), (1, 24), (2, 16), (3, 72), (4, 8), (5, 8), (6, 93), (7, 16), (12, 40)]
-            {
-                let mut cut = vec![f32::NAN; n * rows];
-                for t in (0..n).step_by(tokens) {
-                    for r in (0..rows).step_by(chunk) {
-                        let range = r..rows.min(r + chunk);
-                        multiply(&m, isa, range, &x[t * cols..], tokens.min(n - t), &mut cut[t * rows..]);
-                    }
+        cut_everywhere(dtype, 93, dtype.block_elems().max(32) * 3, 13, &cuts);
+    }
+}
+
+#[test]
+fn nor_on_tiles_of_tokens_groups_and_parts() {
+    // More than one tile of records, more groups and parts than are worked on together.
+    for dtype in DType::ALL {
+        cut_everywhere(dtype, 105, 768, 67, &[(1, 105), (5, 96), (66, 48)]);
+    }
+}
+
+/// Compares all products with those of some tokens and rows at a time.
+fn cut_everywhere(dtype: DType, rows: usize, cols: usize, n: usize, cuts: &[(usize, usize)]) {
+    let (m, _) = matrix(dtype, rows, cols, 3);
+    let x = activations(n, cols);
+    for isa in all_isas() {
+        let mut whole = vec![f32::NAN; n * rows];
+        multiply(&m, isa, 0..rows, &x, n, &mut whole);
+        for &(tokens, chunk) in cuts {
+            let mut cut = vec![f32::NAN; n * rows];
+            for t in (0..n).step_by(tokens) {
+                for r in (0..rows).step_by(chunk) {
+                    let range = r..rows.min(r + chunk);
+                    multiply(&m, isa, range, &x[t * cols..], tokens.min(n - t), &mut cut[t * rows..]);
                 }
-                assert_eq!(bits(&cut), bits(&whole), "{dtype:?} {isa:?}, {tokens} tokens, {chunk} rows");
+            }
+            assert_eq!(bits(&cut), bits(&whole), "{dtype:?} {isa:?}, {tokens} tokens, {chunk} rows");
+        }
+    }
+}
+
+#[test]
+fn integers_are_the_same_on_every_instruction_set() {
+    // Magnitudes far apart, the largest digits, zeros and tiny numbers; columns that do not fill a record.
+    let cols = 32 * 6 + 7;
+    let mut x: Vec<f32> = activations(1, cols);
+    x[..32].fill(1.0);
+    x[32..64].fill(-3.0e38);
+    x[64..96].fill(0.0);
+    x[96..128].iter_mut().for_each(|x| *x *= 1e-36);
+    x[128] = 1e6;
+    let parts = cols.div_ceil(UNIT);
+    let records = |isa| {
+        let mut records = vec![-1i32; parts * RECORD / 4];
+        let (x, to) = (x.as_ptr(), records.as_mut_ptr().cast());
+        // SAFETY: a row of `cols` columns and records for all of them.
+        unsafe { Quantise { x, cols, parts, to, step: RECORD }.run_on(isa) };
+        records
+    };
+    let want = records(Isa::PORTABLE);
+    for isa in all_isas() {
+        assert_eq!(records(isa), want, "{isa:?}");
+    }
+}
+
+#[test]
+fn what_is_not_finite_shows_in_every_product() {
+    for dtype in DType::ALL {
+        let (m, _) = matrix(dtype, 9, 256, 4);
+        for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for n in [1, 6] {
+                let mut x = activations(n, 256);
+                x[77] = odd;
+                for isa in all_isas() {
+                    let mut out = vec![0.0; n * 9];
+                    multiply(&m, isa, 0..9, &x, n, &mut out);
+                    assert!(out[..9].iter().all(|x| !x.is_finite()), "{dtype:?} {isa:?} {odd}: {out:?}");
+                    assert!(out[9..].iter().all(|x| x.is_finite()), "{dtype:?} {isa:?} {odd}");
+                }
             }
         }
     }

@@ -5,13 +5,23 @@ use super::scratch::Shared;
 use super::weights::{Attention, ShortConv};
 use crate::backend::{LayerState, PAGE_TOKENS};
 use crate::error::{Error, Result};
-use lean_kernels::attention::{score_elems, Attend};
+use lean_kernels::attention::{score_elems, Attend, Part};
 use lean_kernels::conv::Convolve;
 use lean_kernels::norm::RmsNorm;
 use lean_kernels::rope;
+use std::ops::Range;
 
 /// Tokens of a sequence whose queries share one walk over the pages.
 const QUERY_TOKENS: usize = 4;
+
+/// From this many positions on, attention that has few heads and tokens for all threads is cut further.
+const LONG: usize = 256;
+
+/// Pages whose scores are an item then.
+const PAGES_AN_ITEM: usize = 8;
+
+/// Columns of outputs that are an item then.
+const COLUMNS_AN_ITEM: usize = 32;
 
 /// Channels of an item of a convolution.
 const CHANNELS_AN_ITEM: usize = 256;
@@ -132,37 +142,62 @@ impl Pass<'_> {
             scores_stride = scores_stride.max(score_elems(last, a.window, QUERY_TOKENS));
         }
         let each = scores_stride * group * QUERY_TOKENS;
-        let scores = self.scratch.scores.reserve(each * self.pool.threads())?;
+        let threads = self.pool.threads();
+        let cut = threads > 1 && items.len() < 4 * threads && scores_stride >= LONG;
+        let scores = self.scratch.scores.reserve(each * if cut { items.len() } else { threads })?;
         let sequences: Vec<(usize, usize, &[Shared])> =
             self.sequences.iter().map(|s| (s.open.len, s.first, s.open.pages.as_slice())).collect();
-        self.step(items.len(), &|item, thread| {
+        // An item's attention with the scores that begin at `each` times `part`.
+        let attention = |item: usize, part: usize| {
             let Item { sequence, kv_head, from, tokens } = items[item];
             let (len, first, pages) = sequences[sequence];
             let at = (first + from) * stride + kv_head * group * d;
             let head = kv_head * kv.head_bytes(d);
+            // SAFETY: the heads lie within both buffers, the scores within theirs.
+            let (q, out, scores) = unsafe { (q.at(at), out.at(at), scores.at(part * each)) };
+            Attend {
+                kv,
+                pages,
+                k: 4 * k + head,
+                v: 4 * v + head,
+                head_dim: d,
+                scale: a.scale,
+                window: a.window,
+                q,
+                out,
+                stride,
+                group,
+                tokens,
+                position: len + from,
+                scores,
+                scores_stride,
+            }
+        };
+        if !cut {
             // SAFETY: these heads of these tokens are this item's, the scores this thread's; keys and values of
             // all positions up to the tokens' own were written by earlier passes or the step before.
-            unsafe {
-                Attend {
-                    kv,
-                    pages,
-                    k: 4 * k + head,
-                    v: 4 * v + head,
-                    head_dim: d,
-                    scale: a.scale,
-                    window: a.window,
-                    q: q.at(at),
-                    out: out.at(at),
-                    stride,
-                    group,
-                    tokens,
-                    position: len + from,
-                    scores: scores.at(thread * each),
-                    scores_stride,
-                }
-                .run_on(isa);
-            }
-        })
+            return self.step(items.len(), &|item, thread| unsafe {
+                attention(item, thread).run_on(isa, Part::All)
+            });
+        }
+        let parts = |item: usize, of: usize, each: usize, part: fn(Range<usize>) -> Part| {
+            (0..of).step_by(each).map(move |from| (item, part(from..of.min(from + each))))
+        };
+        let mut steps = [Vec::new(), Vec::new(), Vec::new()];
+        for item in 0..items.len() {
+            let whole = attention(item, item);
+            steps[0].extend(parts(item, whole.pages_seen(), PAGES_AN_ITEM, Part::Scores));
+            steps[1].extend(parts(item, group * whole.tokens, 1, Part::Weights));
+            steps[2].extend(parts(item, d, COLUMNS_AN_ITEM, Part::Values));
+        }
+        for parts in &steps {
+            self.step(parts.len(), &|i, _| {
+                let (item, part) = &parts[i];
+                // SAFETY: as above, the scores being the item's; the parts of a step write different scores or columns.
+                unsafe { attention(*item, *item).run_on(isa, part.clone()) };
+            })?;
+        }
+        Ok(())
     }
 
     pub(super) fn short_conv(&mut self, layer: usize, c: &ShortConv, x: Rows) -> Result<Rows> {

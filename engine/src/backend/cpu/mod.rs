@@ -10,6 +10,7 @@ mod mixers;
 mod pass;
 mod pool;
 mod scratch;
+pub mod speed;
 mod states;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ use tickets::Tickets;
 use weights::Weights;
 
 /// Raised when a change to a kernel changes the bits of a result.
-const KERNEL_REVISION: u32 = 1;
+const KERNEL_REVISION: u32 = 2;
 
 /// Choices made at load.
 #[derive(Debug, Clone, Default)]

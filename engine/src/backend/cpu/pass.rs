@@ -11,19 +11,23 @@ use super::weights::{FeedForward, Linear, Mixer, Norm, Weights};
 use crate::backend::{Logits, StateShape};
 use crate::cancel::CancelToken;
 use crate::error::{try_zeroed, Error, Result};
+use lean_kernels::activations::{in_tiles, record_at, tiles, RECORD, RECORD_TILE};
+use lean_kernels::activations::{Activations, Quantise, Tile};
 use lean_kernels::ffn::Gate;
 use lean_kernels::lowrank::Expand;
 use lean_kernels::norm::RmsNorm;
-use lean_kernels::product::{in_tiles, panel_elems, tiles};
-use lean_kernels::product::{Activations, Prepare, Product, ROWS_TOGETHER, TILE};
-use lean_kernels::{Isa, SUM, UNIT};
+use lean_kernels::product::{scratch_elems, Product, ROWS_TOGETHER};
+use lean_kernels::{Isa, UNIT};
 use std::ops::Range;
 
 /// Tokens that one item of a step over tokens takes.
 const TOKENS_AN_ITEM: usize = 8;
 
-/// Bytes of activations that a product's tile of tokens may have: they are read again for every panel of
-/// weights and should stay in a core's second-level cache.
+/// Tiles of tokens that an item of a product takes at most.
+const TILES_AN_ITEM: usize = 4;
+
+/// Bytes of activations that they may have: they are read again for every group of rows and should stay in a core's
+/// second-level cache.
 const TILE_BYTES: usize = 256 << 10;
 
 /// A sequence's share of the pass.
@@ -234,51 +238,50 @@ impl Pass<'_> {
         (rows / (self.pool.threads() * 8)).clamp(1, 4 * ROWS_TOGETHER).next_multiple_of(ROWS_TOGETHER)
     }
 
-    /// Prepares an input for products: laid out as they want it, with room for unpacked weights.
+    /// Prepares an input for products: laid out as they want it, with room to work in.
     fn multiplier(&mut self, jobs: &[Job<'_>], x: Rows) -> Result<Multiplier> {
-        let (isa, stride, tiled) = (self.isa, x.cols.next_multiple_of(UNIT), in_tiles(x.n));
-        let (mut plain, mut unshifted) = (None, None);
-        if jobs.iter().any(|j| !j.linear.weight.layout.shifted) && (tiled || stride != x.cols) {
-            plain = Some(self.scratch.plain.reserve(x.n * stride)?);
+        let (stride, tiled) = (x.cols.next_multiple_of(UNIT), in_tiles(x.n));
+        let (mut plain, mut records) = (x.at, x.at);
+        if jobs.iter().any(|j| !j.linear.weight.layout.quantised) && (tiled || stride != x.cols) {
+            plain = self.lay_out(x, stride)?;
         }
-        if jobs.iter().any(|j| j.linear.weight.layout.shifted) {
-            unshifted = Some(self.scratch.unshifted.reserve(x.n * stride)?);
+        if jobs.iter().any(|j| j.linear.weight.layout.quantised) {
+            records = self.quantise(x, stride / UNIT)?;
         }
-        let sums = self.scratch.sums.reserve(x.n * stride / SUM)?;
+        let tile = (TILE_BYTES / (stride * 4 * RECORD_TILE)).clamp(1, TILES_AN_ITEM) * RECORD_TILE;
+        let each = scratch_elems(tile.min(x.n));
+        let scratch = self.scratch.products.reserve(each * self.pool.threads())?;
+        Ok(Multiplier { isa: self.isa, plain, records, stride, n: x.n, tiled, tile, scratch, each })
+    }
+
+    /// The rows with zeros behind their ends, in tiles from some number on.
+    fn lay_out(&mut self, x: Rows, stride: usize) -> Result<Shared> {
+        let (isa, buffer) = (self.isa, self.scratch.plain.reserve(x.n * stride)?);
         let parts: Vec<(usize, usize)> =
-            if tiled { tiles(x.n).collect() } else { (0..x.n).map(|t| (t, 1)).collect() };
+            if in_tiles(x.n) { tiles(x.n).collect() } else { (0..x.n).map(|t| (t, 1)).collect() };
         self.step_tokens(parts.len(), &|part| {
             let (t, width) = parts[part];
-            // SAFETY: these rows of all buffers belong to this item.
+            // SAFETY: these rows of both buffers belong to this item.
             unsafe {
-                Prepare {
-                    x: x.at.at(t * x.cols),
-                    cols: x.cols,
-                    width,
-                    stride,
-                    plain: plain.map(|b| b.at(t * stride)),
-                    unshifted: unshifted.map(|b| b.at(t * stride)),
-                    sums: sums.at(t * (stride / SUM)),
-                }
-                .run_on(isa);
+                let (x_at, to) = (x.at.at(t * x.cols), buffer.at(t * stride));
+                Tile { x: x_at, cols: x.cols, width, stride, to }.run_on(isa);
             }
         })?;
-        let tile = (TILE_BYTES / (stride * 4)).clamp(2 * TILE, 32 * TILE) / TILE * TILE;
-        let panel = panel_elems(tile);
-        let panels = self.scratch.panels.reserve(panel * self.pool.threads())?;
-        let (x_at, n) = (plain.unwrap_or(x.at), x.n);
-        Ok(Multiplier {
-            isa,
-            x: x_at,
-            unshifted: unshifted.unwrap_or(x_at),
-            sums,
-            stride,
-            n,
-            tiled,
-            tile,
-            panels,
-            panel,
-        })
+        Ok(buffer)
+    }
+
+    /// The rows as records.
+    fn quantise(&mut self, x: Rows, parts: usize) -> Result<Shared> {
+        let (isa, buffer) = (self.isa, self.scratch.records.reserve(x.n * parts * (RECORD / 4))?);
+        self.step_tokens(x.n, &|t| {
+            let (at, step) = record_at(t, 0, x.n, parts);
+            // SAFETY: row `t` and its records belong to this item; floats are aligned as integers are.
+            unsafe {
+                let (row, to) = (x.at.at(t * x.cols), buffer.at(at / 4).cast());
+                Quantise { x: row, cols: x.cols, parts, to, step }.run_on(isa);
+            }
+        })?;
+        Ok(buffer)
     }
 
     /// Logits of the rows that are wanted.
@@ -342,16 +345,16 @@ impl Pass<'_> {
 /// An input that is ready to be multiplied.
 struct Multiplier {
     isa: Isa,
-    x: Shared,
-    unshifted: Shared,
-    sums: Shared,
+    plain: Shared,
+    records: Shared,
     stride: usize,
     n: usize,
     tiled: bool,
     /// Tokens of an item.
     tile: usize,
-    panels: Shared,
-    panel: usize,
+    scratch: Shared,
+    /// Floats of a thread's part of it.
+    each: usize,
 }
 
 impl Multiplier {
@@ -376,20 +379,20 @@ impl Multiplier {
         }
         let (weight, n_out) = (&job.linear.weight, job.linear.weight.rows);
         assert_eq!(weight.layout.padded, self.stride);
+        let (records, _) = record_at(tokens.start, 0, self.n, self.stride / UNIT);
         // SAFETY: the activations have `n` rows of `stride` elements that no item writes; these rows and tokens
-        // of `out` are this item's, and the panel is this thread's.
+        // of `out` are this item's, and the scratch is this thread's.
         unsafe {
             let x = Activations {
-                x: self.x.at(tokens.start * self.stride),
-                unshifted: self.unshifted.at(tokens.start * self.stride),
-                sums: self.sums.at(tokens.start * (self.stride / SUM)),
+                x: self.plain.at(tokens.start * self.stride),
+                records: self.records.at(records / 4).cast_const().cast(),
                 stride: self.stride,
                 n: tokens.len(),
                 tiled: self.tiled,
             };
             let out = job.out.at(tokens.start * n_out);
-            let panel = self.panels.at(thread * self.panel);
-            weight.multiply(self.isa, &Product { rows: rows.clone(), x, out, out_stride: n_out, panel });
+            let scratch = self.scratch.at(thread * self.each);
+            weight.multiply(self.isa, &Product { rows: rows.clone(), x, out, out_stride: n_out, scratch });
             if let Some(bias) = &job.linear.bias {
                 for t in tokens.clone() {
                     let out = job.out.slice(t * n_out + rows.start, rows.len());

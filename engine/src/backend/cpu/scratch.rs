@@ -41,14 +41,12 @@ pub(crate) struct Scratch {
     pub(crate) projected: Buffer,
     /// A product's input in tiles, zeros behind the rows' ends.
     pub(crate) plain: Buffer,
-    /// The same for formats that want it unshifted.
-    pub(crate) unshifted: Buffer,
-    /// Sums of inputs for formats with offsets.
-    pub(crate) sums: Buffer,
+    /// The same as records, for quantised weights.
+    pub(crate) records: Buffer,
     /// What low-rank updates make of a product's input, `[token][rank]` of each.
     pub(crate) low: Buffer,
-    /// Unpacked weights, one part a thread.
-    pub(crate) panels: Buffer,
+    /// What products work in, one part a thread.
+    pub(crate) products: Buffer,
     /// Attention scores, one part a thread.
     pub(crate) scores: Buffer,
     /// Cosines and sines, `[rope][token][cos, sin][pairs]`.

@@ -2,11 +2,11 @@
 
 use super::bench_checkpoint;
 use super::bench_kernels;
-use super::bench_machine::Machine;
 use super::branches::Branches;
 use crate::args::{named, BenchArgs};
 use crate::table::{self, megabytes};
 use crate::{loading, output};
+use lean_engine::backend::cpu::speed::Speed;
 use lean_engine::{Block, CancelToken, Error, Model, ModelInfo, Request, Result, SessionOptions, Type};
 use serde_json::json;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let prefill = median(runs.iter().map(|r| r.0).collect());
     let decode = median(runs.iter().map(|r| r.1).collect());
     let machine = match model.info().backend.as_str() {
-        "cpu" => Some(Machine::measure(args.device.threads)?),
+        "cpu" => Some(Speed::measure(args.device.threads)?),
         _ => None,
     };
     let deep = match args.depth.saturating_add(args.decode) {
@@ -121,14 +121,14 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
 }
 
 /// The part of what the threads can read that decoding reads: all weights for every token.
-fn decode_share(info: &ModelInfo, machine: &Option<Machine>, decode: f64) -> String {
-    let share = |m: &Machine| 100.0 * decode * info.weight_bytes as f64 / m.read_bytes;
+fn decode_share(info: &ModelInfo, machine: &Option<Speed>, decode: f64) -> String {
+    let share = |m: &Speed| 100.0 * decode * info.weight_bytes as f64 / m.read_bytes;
     machine.as_ref().map_or(String::new(), |m| format!(", {:.0} % of the read bandwidth", share(m)))
 }
 
 /// The part of the float32 multiply-adds a second that a prefill would need if it multiplied with every weight.
-fn prefill_share(info: &ModelInfo, machine: &Option<Machine>, prefill: f64) -> String {
-    let share = |m: &Machine| 100.0 * prefill * info.parameters as f64 / m.multiply_adds;
+fn prefill_share(info: &ModelInfo, machine: &Option<Speed>, prefill: f64) -> String {
+    let share = |m: &Speed| 100.0 * prefill * info.parameters as f64 / m.multiply_adds;
     machine.as_ref().map_or(String::new(), |m| {
         format!(", {:.0} % of the float32 multiply-adds, all weights counted", share(m))
     })

@@ -3,7 +3,6 @@
 pub mod bench;
 mod bench_checkpoint;
 mod bench_kernels;
-mod bench_machine;
 pub mod bench_types;
 mod branches;
 pub mod chat;

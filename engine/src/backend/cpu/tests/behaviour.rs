@@ -269,6 +269,6 @@ fn weights_that_do_not_fit_the_plan_are_refused() {
 fn classes_tell_instruction_sets_apart() {
     let model = Recipe::default().build();
     let info = model.load(1, true).info();
-    assert_eq!((info.kind, info.exactness_class.as_str()), ("cpu", "cpu-exact-f32kv-nofma-r1"));
+    assert_eq!((info.kind, info.exactness_class.as_str()), ("cpu", "cpu-exact-f32kv-nofma-r2"));
     assert!(info.weight_bytes > 0);
 }

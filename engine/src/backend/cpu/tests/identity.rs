@@ -42,6 +42,19 @@ fn whatever_the_chunks_and_threads() {
 }
 
 #[test]
+fn whatever_threads_share_a_long_attention() {
+    for (r, recipe) in recipes().into_iter().enumerate() {
+        let model = recipe.build();
+        let tokens = ids(&mut Random(15), 300);
+        let want = bits(&chunked(&model.load(1, false), &tokens, &[300]));
+        for threads in [2, 4] {
+            let got = bits(&chunked(&model.load(threads, false), &tokens, &[270, 1, 1, 5]));
+            assert!(got == want, "recipe {r}, {threads} threads");
+        }
+    }
+}
+
+#[test]
 fn whatever_else_is_in_the_batch() {
     for recipe in recipes() {
         let model = recipe.build();
