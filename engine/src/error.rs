@@ -233,6 +233,17 @@ impl Error {
         Error::BadCheckpoint { what: what.to_string(), reason: reason.to_string() }
     }
 
+    /// The same error of a file: its path in front of what is at fault in it.
+    pub fn of_file(self, path: impl AsRef<Path>) -> Self {
+        let at = |what: String| format!("{}: {what}", path.as_ref().display());
+        match self {
+            Error::BadModel { what, reason } => Error::BadModel { what: at(what), reason },
+            Error::UnsupportedModel { what, reason } => Error::UnsupportedModel { what: at(what), reason },
+            Error::BadCheckpoint { what, reason } => Error::BadCheckpoint { what: at(what), reason },
+            other => other,
+        }
+    }
+
     /// Shorthand for [`Error::Type`].
     pub fn ty(at: impl Display, keyword: impl Display, reason: impl Display) -> Self {
         Error::Type { at: at.to_string(), keyword: keyword.to_string(), reason: reason.to_string() }

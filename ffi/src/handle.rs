@@ -78,6 +78,15 @@ pub(crate) unsafe fn get<'a, O: Opaque>(ptr: *const O) -> Result<&'a O::Inner> {
     Ok(&handle.inner)
 }
 
+/// The same for what must work after a panic as well: ending what others wait for.
+///
+/// # Safety
+/// As [`get`].
+pub(crate) unsafe fn even_poisoned<'a, O: Opaque>(ptr: *const O) -> Result<&'a O::Inner> {
+    // SAFETY: passed on.
+    unsafe { typed(ptr) }.map(|handle| &handle.inner)
+}
+
 /// The same for an argument that may be NULL.
 ///
 /// # Safety

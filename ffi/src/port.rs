@@ -127,7 +127,7 @@ pub unsafe extern "C" fn lean_port_state(
 #[no_mangle]
 pub unsafe extern "C" fn lean_port_close(port: *const lean_port, error: *mut *mut lean_error) -> lean_status {
     guarded!(error, [port], {
-        let pipe = handle::get(port)?;
+        let pipe = handle::even_poisoned(port)?;
         pipe.close();
         Ok(())
     })

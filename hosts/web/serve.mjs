@@ -43,7 +43,12 @@ function rangeOf(header, size) {
 export function files({ folders, headers = {}, ranges = true }) {
   const prefixes = Object.keys(folders).sort((a, b) => b.length - a.length);
   return async (request, response) => {
-    const url = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
+    let url;
+    try {
+      url = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
+    } catch {
+      return void response.writeHead(400, headers).end('not a path');
+    }
     const prefix = prefixes.find((p) => url.startsWith(p));
     const file = prefix && path.join(folders[prefix], path.normalize(`/${url.slice(prefix.length)}`));
     let about = file && (await stat(file).catch(() => null));

@@ -226,7 +226,7 @@ impl Inner {
             m::Unload::KIND => self.start(agreed, frame, ops::model::unload),
             m::ModelInfo::KIND => self.start(agreed, frame, ops::model::info),
             m::Generate::KIND => self.start_long(agreed, frame, ops::generate::generate),
-            m::GenerateBranch::KIND => self.start_long(agreed, frame, ops::generate::branch),
+            m::GenerateBranch::KIND => self.generate_branch(agreed, frame),
             m::ModelStats::KIND => self.start(agreed, frame, ops::model::stats),
             m::ModelPrefixCache::KIND => self.start(agreed, frame, ops::model::prefix_cache),
             m::SessionCut::KIND => self.start_long(agreed, frame, ops::session::cut),
@@ -334,6 +334,18 @@ impl Inner {
             let job = Job { inner: self.clone(), request, agreed, frame };
             job.spawn(async move |job: &Job| run(job, message).await);
         }
+        Ok(())
+    }
+
+    fn generate_branch(self: &Arc<Self>, agreed: Agreed, frame: Frame) -> Outcome<()> {
+        let branch = decode_head::<m::GenerateBranch>(frame.head(), agreed.minor)?;
+        let Some(request) = self.register(agreed, &frame)? else {
+            // The others would wait for it.
+            ops::generate::refuse(self, &branch);
+            return Ok(());
+        };
+        let job = Job { inner: self.clone(), request, agreed, frame };
+        job.spawn(async move |job: &Job| ops::generate::branch(job, branch).await);
         Ok(())
     }
 

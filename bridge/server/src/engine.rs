@@ -43,8 +43,12 @@ impl port::Host for EngineHost {
             cancel: cancel.clone(),
             ..LoadOptions::default()
         };
-        let gguf = Gguf::open(spec.path.as_ref(), options.mmap)?;
-        Ok(served(Model::from_gguf_with(gguf, options, on_progress)?, spec.context))
+        if spec.path.is_empty() {
+            return Err(Error::invalid("path", "is empty; give the path of a .gguf file"));
+        }
+        let model = Gguf::open(spec.path.as_ref(), options.mmap)
+            .and_then(|gguf| Model::from_gguf_with(gguf, options, on_progress));
+        Ok(served(model.map_err(|e| e.of_file(&spec.path))?, spec.context))
     }
 }
 

@@ -41,6 +41,62 @@ fn members_start_when_all_have_arrived_and_each_is_a_request_of_its_own() {
 }
 
 #[test]
+fn a_member_that_is_cancelled_while_the_others_start_ends_alone() {
+    let c = Client::new(100);
+    let model = c.load("echo?step_ms=60");
+    for id in 1..=3 {
+        c.send(id, member(model, 3), &document(json!([{ "text": "one two three four" }]), json!({})));
+    }
+    c.nothing();
+    c.send(1, m::Cancel {}, b"");
+    let mut said = vec![String::new(); 3];
+    let mut ended = 0;
+    while ended < 3 {
+        let frame = c.next();
+        let who = frame.request as usize - 1;
+        if frame.kind == m::Failed::KIND {
+            said[who] = format!("error {}", read::<m::Failed>(&frame).code);
+            ended += 1;
+        } else if frame.kind == m::Generated::KIND {
+            ended += 1;
+        } else {
+            said[who].push_str(&text(std::slice::from_ref(&frame)));
+        }
+    }
+    assert_eq!(said, ["error 500", "one two three four", "one two three four"]);
+}
+
+#[test]
+fn nobody_waits_for_a_member_that_cannot_come() {
+    let c = Client::new(100);
+    let model = c.load("echo");
+    let good = document(json!([{ "text": "words" }]), json!({}));
+    let failed = |id: u32| read::<m::Failed>(&c.until_end(id).pop().unwrap()).code;
+    // Refused before it joins, first, in the middle and last.
+    let bad = br#"{"blocks":[],"tipe":1}"#.as_slice();
+    for documents in [[bad, &good, &good], [&good, bad, &good], [&good, &good, bad]] {
+        for (id, document) in (1..).zip(documents) {
+            c.send(id, member(model, 3), document);
+        }
+        let mut codes: Vec<u32> = (0..3).map(|_| read::<m::Failed>(&c.next()).code).collect();
+        codes.sort_unstable();
+        assert_eq!(codes, [100; 3]);
+    }
+    // Cancelled, and the others come only then.
+    c.send(1, member(model, 3), &good);
+    c.nothing();
+    c.send(1, m::Cancel {}, b"");
+    assert_eq!(failed(1), 500);
+    for id in 2..=3 {
+        c.send(id, member(model, 3), &good);
+        assert_eq!(failed(id), 100);
+    }
+    // All have come: the number is free.
+    c.send(4, member(model, 1), &good);
+    assert_eq!(text(&c.until_end(4)), "words");
+}
+
+#[test]
 fn a_group_that_cannot_start_ends_for_all() {
     let c = Client::new(100);
     let model = c.load("echo");

@@ -193,6 +193,7 @@ impl Session {
     fn start_after(&self, blocks: &[Block], request: &Request) -> Result<Run> {
         let core = &self.model.0;
         let request = core.resolved(request)?;
+        request.cancel.check()?;
         let seq = self.begin(self.with_blocks(blocks)?)?;
         Run::new(seq, request, |ty| core.matcher(ty))
     }

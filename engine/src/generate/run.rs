@@ -153,7 +153,8 @@ impl Run {
         matcher: impl FnOnce(&Type) -> Result<Option<Matcher>>,
     ) -> Result<Self> {
         let start = seq.tokens.len();
-        Self::check(&request, start, seq.capacity)?;
+        // A request that was cancelled meanwhile ends at its first step: it may be one of several that start together.
+        request.options.check(&request.ty)?;
         let budget = budget(start, request.options.max_tokens, seq.capacity)?;
         let filled = leave_one_pending(&mut seq)?;
         let mut run = Run {

@@ -19,8 +19,26 @@ pub fn load(path: &Path, parents: &[PathBuf]) -> Result<Checkpoint> {
             "--parent",
             format!("{} holds its whole state and needs no parent", path.display()),
         )),
-        Err(Error::Incompatible { .. }) => Checkpoint::load_delta(path, &load(parent, before)?),
-        Err(e) => Err(e),
+        Err(Error::Incompatible { .. }) => {
+            Checkpoint::load_delta(path, &load(parent, before)?).map_err(|e| e.of_file(path))
+        }
+        Err(e) => Err(e.of_file(path)),
+    }
+}
+
+/// A delta is worth nothing without what it builds on, so it may not replace that.
+pub fn check_delta_target(out: &Path, checkpoint: &Path, parents: &[PathBuf]) -> Result<()> {
+    let Ok(target) = out.canonicalize() else { return Ok(()) };
+    let same = |path: &&Path| path.canonicalize().is_ok_and(|path| path == target);
+    match std::iter::once(checkpoint).chain(parents.iter().map(PathBuf::as_path)).find(same) {
+        Some(path) => Err(Error::invalid(
+            "--save-checkpoint",
+            format!(
+                "{} is what the delta builds on; name another file, or leave out --delta",
+                path.display()
+            ),
+        )),
+        None => Ok(()),
     }
 }
 
@@ -31,6 +49,6 @@ fn wants_parent(path: &Path, error: Error) -> Error {
             "--parent",
             format!("{} is a delta: name the checkpoint that it belongs to", path.display()),
         ),
-        other => other,
+        other => other.of_file(path),
     }
 }

@@ -34,5 +34,5 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
         },
     );
     interrupt::release();
-    model
+    model.map_err(|e| e.of_file(path))
 }

@@ -1,6 +1,6 @@
 // LoRA adapters: handles in the bridge.
 
-import { invalid } from './errors.js';
+import { freed, invalid } from './errors.js';
 
 /** Drops what nobody refers to any more. */
 const forgotten = new FinalizationRegistry(({ connection, handle }) => connection.post('ADAPTER_DROP', { adapter: handle }));
@@ -31,7 +31,7 @@ export class Adapter {
     const adapter = this.#handle;
     this.#handle = null;
     forgotten.unregister(this);
-    await this.#connection.request('ADAPTER_DROP', { adapter });
+    await freed(this.#connection.request('ADAPTER_DROP', { adapter }));
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {

@@ -106,6 +106,8 @@ def load_checkpoint(
     timeout: Optional[float] = None,
 ) -> Checkpoint:
     """A checkpoint for a model, from itself, from bytes, or from a file."""
+    if policy not in (None, "exact", "convert", "reprefill"):
+        raise errors.invalid(f"policy: exact, convert or reprefill, and not {policy!r}")
     tail = b"" if policy is None else json.dumps({"restore": policy}).encode()
     if isinstance(source, Checkpoint):
         source.handle_on(engine)

@@ -46,10 +46,16 @@ class Message(NamedTuple):
     tail: bytes
 
 
+#: Seconds beyond which a limit is none.
+_FOREVER = 1e9
+
+
 class Request:
     """An open request: an iterator over its events whose ``answer`` is set at the end."""
 
     def __init__(self, connection: Connection, cancel: Optional[CancelToken], timeout: Optional[float]) -> None:
+        if timeout is not None and not timeout >= 0:
+            raise errors.invalid(f"timeout: seconds, 0 or more, or None for no limit, and not {timeout!r}")
         self.id = 0
         self.answer: Optional[Message] = None
         #: Whether its end was taken; it may have arrived before.
@@ -59,7 +65,8 @@ class Request:
         self._connection = connection
         self._token = cancel
         self._timeout = timeout
-        self._deadline = None if timeout is None else time.monotonic() + timeout
+        # Waiting functions take no more than some thousands of years.
+        self._deadline = None if timeout is None or timeout > _FOREVER else time.monotonic() + timeout
         self._expired = False
         self._consumed = 0
         #: Messages and whether they are the last; an error always is.
@@ -277,7 +284,12 @@ class Connection:
             elif callable(job):
                 job()
             elif going:
-                going = self.process.write(job)
+                try:
+                    going = self.process.write(job)
+                except LeanError:
+                    # The port failed: whoever waits is told by the end of what is read.
+                    going = False
+                    self.process.end()
 
     def _read(self) -> None:
         error: Optional[LeanError] = None

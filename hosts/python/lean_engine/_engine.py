@@ -15,7 +15,7 @@ from ._bridge_path import find_bridge
 from ._checkpoint import Checkpoint, CheckpointLike, load_checkpoint
 from ._connection import CREDIT, CancelToken, Connection, Message, Request
 from ._generation import Partial, Prefill, Result, Stream, Token, event_of, result_of
-from ._many import Branch, Group, close_all, open_all
+from ._many import Branch, Group, close_all, open_all, wait_all
 from ._port import BridgePort
 from ._process import BridgeProcess
 from ._requests import Block, to_json, wire_blocks, wire_options
@@ -251,7 +251,7 @@ class _Generator:
 
         requests = open_all(branches, open_one)
         try:
-            return [result_of(self._engine, request.wait(), of) for request, of in zip(requests, types)]
+            return [result_of(self._engine, answer, of) for answer, of in zip(wait_all(requests), types)]
         finally:
             close_all(requests)
 

@@ -190,5 +190,9 @@ def result_of(engine: Engine, answer: Message, of: Type[T]) -> Result[T]:
     checkpoint = None if handle is None else Checkpoint(engine, handle)
     document: dict[str, Any] = json.loads(answer.tail)
     usage = Usage(**{name: value for name, value in document.get("usage", {}).items() if name in _USAGE})
-    value, confidence = of.build(document["value"]), document.get("confidence")
+    try:
+        value, confidence = of.build(document["value"]), document.get("confidence")
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        # Only where a resumed value's type was given again, and is another.
+        raise errors.invalid(f"the value {document['text'][:80]} does not make a {of}: {error}") from error
     return Result(value, document["text"], document["finish"], usage, checkpoint, confidence)

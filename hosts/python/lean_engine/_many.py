@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
 from . import errors
-from ._connection import Request
+from ._connection import Message, Request
 
 #: How many values may be asked for at once.
 MEMBERS = 64
@@ -46,6 +46,24 @@ def open_all(branches: Sequence[Any], open_one: Callable[[Any, Group], Request])
         close_all(requests)
         raise
     return requests
+
+
+def wait_all(requests: Sequence[Request]) -> list[Message]:
+    """All answers, or the error of the first that failed; not that of one that ended because another did."""
+    try:
+        return [request.wait() for request in requests]
+    except errors.LeanError as error:
+        if "group was complete" not in str(error):
+            raise
+        for request in requests:
+            request.cancel()
+        for request in requests:
+            try:
+                request.wait()
+            except errors.LeanError as other:
+                if "group was complete" not in str(other) and other.code != 500:
+                    raise other from None
+        raise
 
 
 def close_all(requests: Sequence[Request]) -> None:

@@ -52,6 +52,7 @@ async function once(url, sink, { signal, onProgress, limit, fetch }) {
   if (response.status === 416 || (response.status === 206 && !continues(response, sink, tag))) {
     // What is there belongs to another version of the file.
     await response.body?.cancel();
+    if (sink.have === 0) throw final(modelIo(`${url}: the server answered ${response.status} to a request for all of it`, { status: response.status }));
     await sink.restart();
     return once(url, sink, { signal, onProgress, limit, fetch });
   }

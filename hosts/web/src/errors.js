@@ -3,7 +3,7 @@
 import { LeanError } from './client/errors.js';
 
 /** A model's source that cannot be read. */
-export const modelIo = (message, details) => new LeanError(message, { code: 200, name: 'model_io', class: 'resource', details });
+export const modelIo = (message, details) => new LeanError(message, { code: 200, name: 'model_io', class: 'input', details });
 
 /** A model's source that is not what was asked for. */
 export const badModel = (message, details) => new LeanError(message, { code: 201, name: 'bad_model', class: 'input', details });

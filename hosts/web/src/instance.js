@@ -106,8 +106,8 @@ export function serve({ engine, exports, box, post, soon, prepare, find }) {
     try {
       post({ call, ok: await calls[name]({ call, ...given }) });
     } catch (e) {
-      const { message, name: kind, code, details } = e ?? {};
-      post({ call, error: { message: String(message ?? e), name: kind, code, details } });
+      const { message, name: kind, class: cls, code, details } = e ?? {};
+      post({ call, error: { message: String(message ?? e), name: kind, class: cls, code, details } });
     }
   }
 
@@ -155,6 +155,8 @@ export function serve({ engine, exports, box, post, soon, prepare, find }) {
   }
 
   const server = new engine.Server(worker);
+  // The package's own field; another version of its generator might call it otherwise.
+  if (!Number.isInteger(server.__wbg_ptr) || typeof exports.server_run !== 'function') throw new Error('this package was built with another wasm-bindgen');
   // A suspended call must have nothing but WebAssembly between its ends: the export itself, not the package's method.
   const suspended = suspends && WebAssembly.promising(exports.server_run);
   const compute = async () => (suspended ? (await suspended(server.__wbg_ptr)) !== 0 : server.run());

@@ -3,8 +3,8 @@
 import { noRoom } from './errors.js';
 
 const FOLDER = 'lean-models';
-/** Between notes about a file that is being fetched: what a crash costs at most. */
-const NOTE_BYTES = 8 << 20;
+/** What is read back at a time. */
+const PIECE_BYTES = 8 << 20;
 
 const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).padStart(2, '0')).join('');
 
@@ -94,7 +94,6 @@ class Place {
       },
       note(complete) {
         access.flush();
-        this.noted = this.have;
         const digested = complete ? digest.hex() : undefined;
         return writeNote(dir, key, { url, size: this.total ?? (complete ? this.have : undefined), tag: this.tag, complete, digest: digested });
       },
@@ -126,7 +125,7 @@ class Place {
     // The beginning of an earlier download counts, read back for the digest.
     const size = about && !about.complete ? access.getSize() : 0;
     if (size === 0) access.truncate(0);
-    const piece = new Uint8Array(Math.min(size, NOTE_BYTES));
+    const piece = new Uint8Array(Math.min(size, PIECE_BYTES));
     while (sink.have < size) {
       const n = access.read(piece, { at: sink.have });
       if (n === 0) break;

@@ -26,7 +26,10 @@ async function load(source) {
   try {
     await engine?.dispose();
     setEngine(null);
-    setEngine(await Lean.load(source, { backend: $('backend').value, signal: mine.signal, onProgress: showProgress }));
+    const loaded = await Lean.load(source, { backend: $('backend').value, signal: mine.signal, onProgress: showProgress });
+    // Another load may have begun in the moment when this one was done.
+    if (loading === mine) setEngine(loaded);
+    else await loaded.dispose();
   } catch (e) {
     if (!mine.signal.aborted) say($('model-error'), e.message);
   }
@@ -63,9 +66,9 @@ function setEngine(made) {
 }
 
 async function showStatus() {
-  const { info, backend } = engine;
+  const { info, backend, threads } = engine;
   const memory = await engine.memory().catch(() => 0);
-  $('status').textContent = `${info.name || info.architecture} · ${backend === 'single' ? 'CPU, one thread' : `WebGPU, ${info.device}`} · ${megabytes(memory)}`;
+  $('status').textContent = `${info.name || info.architecture} · ${backend === 'gpu' ? `WebGPU, ${info.device}` : `CPU, ${threads > 1 ? `${threads} threads` : 'one thread'}`} · ${megabytes(memory)}`;
 }
 
 /** What can be chosen: what the site offers, and what is cached. */

@@ -14,7 +14,7 @@ mod session;
 pub use behaviour::Behaviour;
 
 use crate::port::{Checkpoint, Given, Host, LoadSpec, Model, OnProgress, Session};
-use lean_engine::{CancelToken, Error, Restored, Result};
+use lean_engine::{CancelToken, Error, Restore, Restored, Result};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -122,6 +122,10 @@ impl Model for EchoModel {
     }
     fn set_prefix_cache(&self, _bytes: u64) {}
     fn checkpoint(&self, given: Given<'_>) -> Result<(Arc<dyn Checkpoint>, Restored)> {
-        Ok((Arc::new(checkpoint::EchoCheckpoint::from_bytes(given.bytes)?), Restored::Imported))
+        let restored = match given.policy {
+            Restore::Reprefill => Restored::Reprefilled,
+            Restore::Exact | Restore::Convert => Restored::Imported,
+        };
+        Ok((Arc::new(checkpoint::EchoCheckpoint::from_bytes(given.bytes)?), restored))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::session::{append_blocks, lock};
 use super::{document, only};
-use crate::connection::{Answer, Job, OPEN_REQUESTS_MAX};
+use crate::connection::{Answer, Inner, Job, OPEN_REQUESTS_MAX};
 use crate::failure::Outcome;
 use crate::groups::{Member, Target};
 use crate::port::{Event, Generation, Output, Session};
@@ -91,22 +91,18 @@ async fn complete(
     generation.finish()
 }
 
+/// Bytes of a PARTIAL beside its path and its value, at most.
+const PARTIAL_HEAD: usize = 64;
+
 /// One of several values that are decoded together.
 pub(crate) async fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Answer> {
-    let doc = document(job)?;
-    only(&doc, &["blocks", "type", "options"])?;
     let m::GenerateBranch { members, model, session, checkpoint, .. } = request;
     if !(1..=OPEN_REQUESTS_MAX as u32).contains(&members) {
         return Err(Error::invalid("members", format!("1 to {OPEN_REQUESTS_MAX}")).into());
     }
-    let part = |name: &str| doc.get(name).filter(|v| !v.is_null()).cloned();
-    let member = Member {
-        blocks: part("blocks").unwrap_or_else(|| json!([])),
-        ty: part("type").ok_or_else(|| Error::invalid("type", "every branch needs one"))?,
-        options: part("options").unwrap_or_else(|| json!({})),
-        cancel: job.request.cancel.clone(),
-    };
     let tables = &job.inner.tables;
+    // The others would wait for one that cannot come.
+    let member = member(job).inspect_err(|_| refuse(&job.inner, &request))?;
     let open = || match (model, session) {
         (Some(model), None) => {
             let model = tables.models.get(model)?;
@@ -118,10 +114,32 @@ pub(crate) async fn branch(job: &Job, request: m::GenerateBranch) -> Outcome<Ans
         (None, Some(session)) if checkpoint.is_none() => lock(&*tables.sessions.get(session)?)?.fork(),
         _ => Err(Error::invalid("model", "either a model (and perhaps a checkpoint) or a session")),
     };
-    let target = Target { members, model, session, checkpoint };
-    let generation = tables.groups.join(request.group, target, member, open).await?;
+    let generation = tables.groups.join(request.group, target(&request), member, open).await?;
     let (output, end) = complete(job, request.events, generation).await?;
     answer(job, request.keep, output, end.as_ref())
+}
+
+fn target(request: &m::GenerateBranch) -> Target {
+    let m::GenerateBranch { members, model, session, checkpoint, .. } = *request;
+    Target { members, model, session, checkpoint }
+}
+
+/// A member that cannot come: its group ends for all.
+pub(crate) fn refuse(inner: &Inner, request: &m::GenerateBranch) {
+    inner.tables.groups.refuse(request.group, target(request));
+}
+
+/// What a branch's document says.
+fn member(job: &Job) -> Outcome<Member> {
+    let doc = document(job)?;
+    only(&doc, &["blocks", "type", "options"])?;
+    let part = |name: &str| doc.get(name).filter(|v| !v.is_null()).cloned();
+    Ok(Member {
+        blocks: part("blocks").unwrap_or_else(|| json!([])),
+        ty: part("type").ok_or_else(|| Error::invalid("type", "every branch needs one"))?,
+        options: part("options").unwrap_or_else(|| json!({})),
+        cancel: job.request.cancel.clone(),
+    })
 }
 
 /// Pulls events until the value is whole. Credit is waited for *before* the step that earns an event, so a
@@ -148,6 +166,12 @@ fn send(job: &Job, event: Event) -> Result<()> {
         Event::Prefill { done, total } => super::prefill_event(job, done, total),
         Event::Token { id, text, forced } => job.event(&m::Tokens { ids: vec![id], forced }, text.as_bytes()),
         Event::Text { text } => job.event(&m::Tokens { ids: Vec::new(), forced: false }, text.as_bytes()),
+        // One beyond a frame is left out: the next one, or the value itself, says more.
+        Event::Partial { path, json, .. }
+            if path.len() + json.len() + PARTIAL_HEAD > job.agreed.max_frame as usize =>
+        {
+            Ok(())
+        }
         Event::Partial { path, json, final_bytes } => {
             let final_bytes = u32::try_from(final_bytes).unwrap_or(u32::MAX);
             job.event(&m::Partial { path, final_bytes }, json.as_bytes())

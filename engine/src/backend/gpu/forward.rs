@@ -320,7 +320,8 @@ impl Model {
     }
 
     /// Whether updates fit the matrices that they are for.
-    pub fn check_updates(&self, updates: &Updates) -> Result<()> {
+    pub fn check_updates(&self, limits: &wgpu::Limits, updates: &Updates) -> Result<()> {
+        let most = limits.max_compute_workgroups_per_dimension as usize;
         for (id, update) in updates.0.iter().flat_map(|(set, _)| set.iter()) {
             let mut stacks = self.layers.iter().flat_map(Layer::stacks);
             let fits = stacks.any(|stack| stack.has(*id, update.rows(), update.cols()));
@@ -328,6 +329,10 @@ impl Model {
                 let reason =
                     format!("tensor {} of the layers is not {} x {}", id.0, update.rows(), update.cols());
                 return Err(Error::invalid("low-rank update", reason));
+            }
+            if update.rank() > most {
+                let reason = format!("rank {}; this device takes {most} at most", update.rank());
+                return Err(Error::unsupported("adapter", reason));
             }
         }
         Ok(())

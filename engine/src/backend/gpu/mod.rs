@@ -200,7 +200,7 @@ impl Backend for GpuBackend {
     }
 
     fn adapt(&self, state: StateId, updates: &Updates) -> Result<()> {
-        self.model.check_updates(updates)?;
+        self.model.check_updates(&self.gpu.limits, updates)?;
         self.inner()?.states.adapt(state, updates)
     }
 

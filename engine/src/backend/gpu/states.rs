@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Pages of a state that travel to the host at a time; bounds the staging buffer.
+/// Bytes of a state that travel to or from the host at a time; bounds the staging buffer.
 const EXPORT_BYTES: u64 = 64 << 20;
 
 /// One sequence.
@@ -292,7 +292,16 @@ impl States {
         }
         let pages = self.pages.take(gpu, image.pages.len())?;
         let window = self.take_window(gpu)?;
+        let page_bytes = (self.shape.page_elems() * 4) as u64;
+        let mut staged = 0;
         for (entry, content) in pages.iter().zip(&image.pages) {
+            // Staging memory is given back only after a submission has run.
+            if staged + page_bytes > EXPORT_BYTES && staged > 0 {
+                gpu.queue.submit([]);
+                super::pair::wait(gpu)?;
+                staged = 0;
+            }
+            staged += page_bytes;
             self.each_layer(|layer, at| {
                 let (to, bytes) = self.pages.range(layer, entry);
                 let content = &bytemuck::cast_slice(content)[at as usize..(at + bytes) as usize];

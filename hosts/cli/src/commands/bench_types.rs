@@ -46,6 +46,9 @@ pub fn run(model: &Model, dir: &Path, args: &BenchArgs) -> Result<ExitCode> {
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
         .collect();
+    if files.is_empty() {
+        return Err(Error::invalid("--types", format!("{} holds no .json", dir.display())));
+    }
     files.sort();
     // What a model does once, whatever the type.
     model.matcher(&Type::expr("null")?)?;

@@ -3,8 +3,8 @@
 use crate::args::{read_limited, read_text, GenerateArgs, MAX_TEXT};
 use crate::{interrupt, lineage, loading, output, tools};
 use lean_engine::{
-    files, Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Result, SaveOptions,
-    Session, SessionOptions, ToolChoice, Tools, Type,
+    files, Block, Checkpoint, Error, Event, Finish, Generation, Model, Output, Request, Restored, Result,
+    SaveOptions, Session, SessionOptions, ToolChoice, Tools, Type,
 };
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -17,6 +17,9 @@ pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     if let Some(path) = &args.save_checkpoint {
         // Now, and not after a generation that would be lost.
         files::check_target(path)?;
+        if let (true, Some(checkpoint)) = (args.delta, &args.checkpoint) {
+            lineage::check_delta_target(path, checkpoint, &args.parents)?;
+        }
     }
     let checkpoint = stored(args)?;
     let prompt = prompt(args, checkpoint.is_some())?;
@@ -121,6 +124,14 @@ fn open(model: &Model, args: &GenerateArgs, checkpoint: Option<&Checkpoint>) -> 
         return Ok(session);
     };
     let mut session = model.restore_with(checkpoint, args.restore.into(), options)?;
+    if let (true, Some(how @ (Restored::Converted | Restored::Reprefilled))) =
+        (args.delta, session.restored())
+    {
+        let what = if how == Restored::Converted { "converted" } else { "computed again" };
+        let reason =
+            format!("the checkpoint's state is {what} here, so that nothing of it could be left out; leave out --delta");
+        return Err(Error::invalid("--delta", reason));
+    }
     // A checkpoint comes with its adapters, which only have to be loaded; others run its tokens again.
     session.set_adapters(&adapters)?;
     Ok(session)
