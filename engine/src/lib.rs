@@ -12,6 +12,11 @@ mod error;
 #[cfg(target_arch = "wasm32")]
 pub mod event_loop;
 mod facade;
+#[cfg(all(target_arch = "wasm32", target_feature = "atomics"))]
+/// Threads of a page, which its host starts.
+pub mod helpers {
+    pub use crate::backend::cpu::{help, idle};
+}
 pub mod files;
 pub mod generate;
 pub mod gguf;

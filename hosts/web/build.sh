@@ -24,9 +24,11 @@ if [ -n "$dev" ]; then
   wasm_profile=debug
   # With the crate of the other WebAssembly test: the same features for both.
   wasm_cargo build -p lean-web -p lean-wasm-test --lib
+  wasm_threads_cargo build -p lean-web --no-default-features --lib
 else
   wasm_profile=web
   CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=-Ctarget-feature=+simd128 wasm_cargo build --profile web -p lean-web
+  wasm_threads_cargo build --profile web -p lean-web --no-default-features --lib
 fi
 # As scripts/test.sh builds, so that nothing is compiled twice.
 [ -n "${LEAN_BUILT:-}" ] || cargo build --workspace --all-targets
@@ -34,6 +36,7 @@ fi
 rm -rf $dist
 mkdir -p $dist/client
 target/debug/lean-wasm-bindgen "$(wasm_output lean_web)" $dist/engine web
+target/debug/lean-wasm-bindgen "$wasm_threads_target/$wasm_target/$wasm_profile/lean_web.wasm" $dist/engine-threads web
 # The client is Node's: all of it that knows no process.
 for part in hosts/node/src/*.js; do
   case $(basename "$part") in index.js | process.js | bridge-path.js) ;; *) cp "$part" $dist/client/ ;; esac
@@ -50,5 +53,6 @@ for prompt in 'Once upon a time' 'The weather in Oslo' 'Invent a user.'; do
     node -e 'console.log(JSON.stringify({ prompt: process.argv[1], tokens: 32, text: require("fs").readFileSync(0, "utf8").slice(0, -1) }))' "$prompt"
 done > $dist/studio/check/expected.jsonl
 node -e 'console.log(JSON.stringify(process.argv.slice(1).map((url) => ({ url }))))' -- "${models[@]}" > $dist/studio/models.json
-wasm=$dist/engine/lean_web_bg.wasm
-echo "$wasm: $(stat -c %s $wasm) bytes, compressed $(gzip -9 -c $wasm | wc -c)"
+for wasm in $dist/engine/lean_web_bg.wasm $dist/engine-threads/lean_web_bg.wasm; do
+  echo "$wasm: $(stat -c %s $wasm) bytes, compressed $(gzip -9 -c $wasm | wc -c)"
+done

@@ -20,6 +20,8 @@ export interface Progress {
 
 export interface LoadOptions extends CallOptions {
   backend?: Backend;
+  /** Threads of the CPU, where it is threads: by default as many as the page has cores, 8 at most. */
+  threads?: number;
   /** Default tokens of context. */
   context?: number;
   /** How keys and values are stored; `f32` by default. */
@@ -48,7 +50,7 @@ export interface Capabilities {
   hardwareConcurrency: number;
   fileSystem: boolean;
   /** What `backend: "auto"` tries first. */
-  backend: 'gpu' | 'single';
+  backend: 'gpu' | 'threads' | 'single';
 }
 
 export interface CachedModel {
@@ -74,7 +76,8 @@ export interface Engine extends Model {
   /** Name and version of the engine. */
   readonly version: string;
   /** `single` is one thread with SIMD; `info.fallback` says why it is not the GPU. */
-  readonly backend: 'gpu' | 'single';
+  readonly backend: 'gpu' | 'threads' | 'single';
+  readonly threads: number;
   readonly source: { size: number; digest?: string; from: 'cache' | 'network' | 'file' } | null;
   /** Resolves, never rejects, once the instance has ended: disposed of, or after a panic. */
   readonly ended: Promise<LeanError>;

@@ -18,6 +18,7 @@ export { Checkpoint, Engine, LeanError, Model, Session, Stream, Type, type };
 /** The name that a worker's only model has. */
 const MODEL = 'model';
 const BACKENDS = ['auto', 'cpu', 'gpu', 'threads', 'single'];
+const MOST_THREADS = 8;
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
@@ -38,17 +39,33 @@ async function capabilities() {
     hardwareConcurrency: globalThis.navigator?.hardwareConcurrency ?? 1,
     fileSystem: typeof globalThis.navigator?.storage?.getDirectory === 'function',
     /** What `backend: "auto"` tries first; a model that it cannot run is run on one thread. */
-    backend: adapter && suspends && !software ? 'gpu' : 'single',
+    backend: adapter && suspends && !software ? 'gpu' : globalThis.crossOriginIsolated && usualThreads() > 1 ? 'threads' : 'single',
   };
 }
 
-/** A backend as the engine names it. */
-function wired(backend = 'auto') {
+/** Processors of a page are often two to a core, and the slower cores of a phone hold up the faster. */
+function usualThreads() {
+  const processors = globalThis.navigator?.hardwareConcurrency ?? 1;
+  return processors <= 4 ? processors : Math.min(MOST_THREADS, Math.ceil(processors / 2));
+}
+
+/**
+ * The engine's name of a backend, and how many threads: WebGPU and threads are two builds, one of which is loaded.
+ * @param {{ backend?: string, threads?: number }} asked
+ */
+async function chosen({ backend = 'auto', threads }) {
   if (!BACKENDS.includes(backend)) throw invalid(`load: backend: one of ${BACKENDS.join(', ')}`);
-  if (backend === 'threads') {
-    throw new LeanError('load: this package has no build for threads yet; use backend: "auto"', { code: 402, name: 'device', class: 'resource' });
+  if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= 64)) throw invalid('load: threads: 1 to 64');
+  const isolated = globalThis.crossOriginIsolated === true;
+  if (backend === 'threads' && !isolated) {
+    const message = 'load: threads share memory, which only a cross-origin isolated page may do (its server sends COOP and COEP headers)';
+    throw new LeanError(message, { code: 402, name: 'device', class: 'resource' });
   }
-  return backend === 'single' ? 'cpu' : backend;
+  const best = { auto: async () => (await capabilities()).backend, cpu: () => (isolated ? 'threads' : 'single') };
+  const found = (await best[backend]?.()) ?? backend;
+  if (found === 'threads') return { wire: 'cpu', threads: threads ?? usualThreads() };
+  // A model that the page's GPU cannot run is run on one thread, where nobody asked for the GPU by name.
+  return { wire: found === 'gpu' ? backend : 'cpu', threads: 1 };
 }
 
 /** What a source is for the worker. */
@@ -62,12 +79,12 @@ function described(source, { cache: useCache, digest }) {
 }
 
 /** A worker with the engine in it, greeted. */
-async function connect({ worker, box = mailbox(), wasm, signal }) {
+async function connect({ worker, box = mailbox(), wasm, threads, signal }) {
   const transport = new WorkerTransport(worker, box);
   const abort = () => transport.kill();
   signal?.addEventListener('abort', abort, { once: true });
   try {
-    worker.postMessage({ box, wasm: wasm === undefined ? undefined : new URL(wasm, globalThis.location?.href).href });
+    worker.postMessage({ box, threads, wasm: wasm === undefined ? undefined : new URL(wasm, globalThis.location?.href).href });
     const connection = new Connection(transport);
     const hello = await connection.ready;
     return { transport, connection, hello };
@@ -91,22 +108,22 @@ export const Lean = {
    * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} source
    */
   async load(source, options = {}) {
-    const known = ['backend', 'context', 'kv', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
+    const known = ['backend', 'threads', 'context', 'kv', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
     const { signal, onProgress, worker, wasm, ...how } = only(options, known, 'load');
-    const backend = wired(how.backend);
+    const { wire: backend, threads } = await chosen(how);
     const echo = typeof source === 'string' && /^echo(\?|$)/.test(source);
     const given = echo ? null : described(source, how);
     signal?.throwIfAborted();
     const made = worker ?? new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'lean' });
-    const { transport, connection, hello } = await connect({ worker: made, wasm, signal });
+    const { transport, connection, hello } = await connect({ worker: made, wasm, threads, signal });
     try {
       const { cache: _, digest, ...rest } = how;
       const from = given && (await transport.call('prepare', { as: MODEL, ...given }, { signal, onProgress }));
       const progress = onProgress && ((p) => onProgress({ stage: 'load', ...p }));
-      const wire = { ...rest, backend, onProgress: progress, signal };
+      const wire = { ...rest, backend, threads: undefined, onProgress: progress, signal };
       const engine = await loadModel(connection, echo ? source : MODEL, wire, Engine);
       await transport.call('release', { as: MODEL });
-      engine.attach({ transport, connection, version: hello.engine, source: from });
+      engine.attach({ transport, connection, version: hello.engine, source: from, threads });
       return engine;
     } catch (e) {
       transport.kill();
@@ -121,13 +138,15 @@ class Engine extends Model {
   #connection;
 
   /** For `Lean.load`. */
-  attach({ transport, connection, version, source }) {
+  attach({ transport, connection, version, source, threads }) {
     this.#transport = transport;
     this.#connection = connection;
     /** Name and version of the engine. */
     this.version = version;
-    /** What it runs on: `gpu`, or `single`, which is one thread with SIMD; `info.fallback` says why not the GPU. */
-    this.backend = this.info?.backend === 'gpu' ? 'gpu' : 'single';
+    /** What it runs on; `info.fallback` says why not the GPU. */
+    this.backend = this.info?.backend === 'gpu' ? 'gpu' : threads > 1 ? 'threads' : 'single';
+    /** Threads of the CPU. */
+    this.threads = threads;
     /** Where the bytes came from, how many, and their SHA-256 where it is known. */
     this.source = source;
     /** Resolves, never rejects, with the error that says how the instance ended: disposed of, or a panic. */

@@ -40,6 +40,7 @@ export class WorkerTransport {
   #canceller;
   #listener = () => {};
   #calls = new Map();
+  #helpers = [];
   #nextCall = 1;
   #end;
   #lose;
@@ -65,9 +66,24 @@ export class WorkerTransport {
       if (bytes.length >= HEADER_BYTES && head.getUint16(10, true) & END) this.#canceller.end(head.getUint32(4, true));
       this.#listener(bytes);
     } else if (message.ended) this.#over(message.ended);
+    else if (message.helpers) this.#startHelpers(message.helpers);
     else if (message.lost !== undefined) this.#lose(lost(message.lost));
     else if (message.progress) this.#calls.get(message.call)?.onProgress?.(message.progress);
     else if (message.call !== undefined) this.#answered(message);
+  }
+
+  /** Threads of the engine. */
+  #startHelpers({ module, memory, count }) {
+    for (let n = 1; n <= count; n++) {
+      const helper = new Worker(new URL('./helper.js', import.meta.url), { type: 'module', name: `lean thread ${n}` });
+      helper.onmessage = ({ data }) => this.#over({ panic: data.panic });
+      helper.onerror = (e) => {
+        e.preventDefault?.();
+        this.#over({ start: `a thread: ${e.message ?? 'its script could not be loaded'}` });
+      };
+      helper.postMessage({ module, memory });
+      this.#helpers.push(helper);
+    }
   }
 
   #answered({ call, ok, error }) {
@@ -81,7 +97,7 @@ export class WorkerTransport {
   /** The instance is gone: its memory goes with the worker. */
   #over(how) {
     const error = ended(how);
-    this.#worker.terminate();
+    for (const worker of [this.#worker, ...this.#helpers]) worker.terminate();
     this.#end(error);
     for (const { reject } of this.#calls.values()) reject(error);
     this.#calls.clear();

@@ -14,7 +14,7 @@ const NAMES = {
   subgroups: 'WebGPU: subgroups',
   fileSystem: 'Keeps models (OPFS)',
 };
-const said = (value) => (value === true ? 'yes' : value === false ? 'no' : value === 'single' ? 'CPU, one thread with SIMD' : value === 'gpu' ? 'WebGPU' : String(value));
+const said = (value) => (value === true ? 'yes' : value === false ? 'no' : value === 'single' ? 'CPU, one thread with SIMD' : value === 'gpu' ? 'WebGPU' : value === 'threads' ? 'CPU threads with SIMD' : String(value));
 const table = () => document.getElementById('capabilities');
 
 /** Fills the table. */
@@ -29,8 +29,9 @@ export async function showDevice() {
 /** Compares texts with those of the native build. */
 async function check(say) {
   const lines = (await (await fetch('check/expected.jsonl')).text()).trim().split('\n');
-  const { webgpu, suspends } = await Lean.capabilities();
-  for (const backend of webgpu && suspends ? ['single', 'gpu'] : ['single']) await checkOn(backend, lines, say);
+  const { webgpu, suspends, crossOriginIsolated } = await Lean.capabilities();
+  const backends = ['single', ...(crossOriginIsolated ? ['threads'] : []), ...(webgpu && suspends ? ['gpu'] : [])];
+  for (const backend of backends) await checkOn(backend, lines, say);
 }
 
 async function checkOn(backend, lines, say) {

@@ -66,9 +66,9 @@ function setEngine(made) {
 }
 
 async function showStatus() {
-  const { info, backend } = engine;
+  const { info, backend, threads } = engine;
   const memory = await engine.memory().catch(() => 0);
-  $('status').textContent = `${info.name || info.architecture} · ${backend === 'single' ? 'CPU, one thread' : `WebGPU, ${info.device}`} · ${megabytes(memory)}`;
+  $('status').textContent = `${info.name || info.architecture} · ${backend === 'gpu' ? `WebGPU, ${info.device}` : `CPU, ${threads > 1 ? `${threads} threads` : 'one thread'}`} · ${megabytes(memory)}`;
 }
 
 /** What can be chosen: what the site offers, and what is cached. */

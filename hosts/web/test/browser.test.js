@@ -49,8 +49,7 @@ describe('loading', () => {
     assert.deepEqual(first.stages.fetch, { done: bytes.length, total: bytes.length });
     assert.equal(first.stages.load.done, first.stages.load.total);
     assert.equal(first.info.architecture, 'llama');
-    assert.equal(first.backend, 'single');
-    assert.match(first.version, /^lean .*WebAssembly/);
+      assert.match(first.version, /^lean .*WebAssembly/);
     assert.deepEqual(first.cached, [{ url: `${site.origin}/models/${MODEL}`, size: bytes.length, digest, complete: true }]);
 
     site.requests.length = 0;
@@ -106,7 +105,8 @@ describe('loading', () => {
     ['a file without its end', `/short/${MODEL}`, { cache: false }, 201, /./],
     ['another digest', `/models/${MODEL}`, { digest: '0'.repeat(64) }, 201, /SHA-256 is [0-9a-f]{64}, not 0000/],
     ['what is no model', '/index.js', { cache: false }, 201, /./],
-    ['a backend that is not built', `/models/${MODEL}`, { backend: 'threads' }, 402, /threads/],
+    ['an unknown backend', `/models/${MODEL}`, { backend: 'npu' }, 100, /auto, cpu, gpu/],
+    ['no thread at all', `/models/${MODEL}`, { threads: 0 }, 100, /1 to 64/],
     ['an unknown option', `/models/${MODEL}`, { cach: false }, 100, /unknown option cach/],
   ]) {
     test(`${what} is an error that says so`, async (t) => {
@@ -229,6 +229,46 @@ describe('generating', () => {
     assert.equal(seen.ended, 'panic');
     assert.equal(seen.text, 'one two');
   });
+});
+
+test('threads: what one thread makes, and checkpoints that go from one to the other', async (t) => {
+  const page = await fresh(t);
+  const made = await page.evaluate(async (url) => {
+    const said = [];
+    let bytes;
+    for (const options of [{ backend: 'threads', threads: 2 }, { backend: 'single' }, {}]) {
+      const engine = await lean.Lean.load(url, options);
+      const session = await engine.session();
+      await session.append('Once upon a time in a land far away');
+      bytes ??= await (await session.checkpoint()).bytes();
+      const { text } = await session.generate(lean.type.text(), { maxTokens: 24 });
+      const { text: continued } = await engine.generate(lean.type.text(), { checkpoint: bytes, maxTokens: 24 });
+      said.push({ backend: engine.backend, threads: engine.threads, text, continued, exactness: engine.info.exactnessClass });
+      await engine.dispose();
+    }
+    return said;
+  }, `/models/${MODEL}`);
+  const [two, one, auto] = made;
+  t.diagnostic(JSON.stringify(made.map(({ backend, threads, exactness }) => ({ backend, threads, exactness }))));
+  assert.deepEqual([two.backend, two.threads, one.backend, one.threads], ['threads', 2, 'single', 1]);
+  for (const each of made) assert.deepEqual([each.text, each.continued, each.exactness], [one.text, one.text, one.exactness]);
+  assert.equal(auto.backend, auto.threads > 1 ? 'threads' : 'single');
+  assert.equal(`${one.text}\n`, native('--prompt', 'Once upon a time in a land far away', '-n', '24'));
+});
+
+test('a page that is not isolated has no threads, and is told', async (t) => {
+  const own = await server({ isolated: false });
+  t.after(() => own.close());
+  const page = await fresh(t, own.origin);
+  const seen = await page.evaluate(async () => {
+    const error = await failure(lean.Lean.load('echo', { backend: 'threads' }));
+    const engine = await lean.Lean.load('echo', { backend: 'cpu' });
+    await engine.dispose();
+    return { error, backend: engine.backend };
+  });
+  assert.equal(seen.error.code, 402);
+  assert.match(seen.error.message, /COOP and COEP/);
+  assert.equal(seen.backend, 'single');
 });
 
 test('on the GPU: texts and values of the CPU, checkpoints from one to the other, a prefill cancelled', async (t) => {

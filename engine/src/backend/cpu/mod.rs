@@ -22,6 +22,8 @@ use crate::error::{Error, Result};
 use crate::model::plan::Plan;
 use lean_kernels::Isa;
 use pass::{Pass, Sequence};
+#[cfg(all(target_arch = "wasm32", target_feature = "atomics"))]
+pub use pool::threads::{help, idle};
 use pool::Pool;
 use scratch::Scratch;
 use states::{Open, States};

@@ -43,7 +43,10 @@ impl Host for WebHost {
     }
 
     fn capabilities(&self) -> Vec<String> {
-        vec!["cpu".into(), "gpu".into()]
+        match cfg!(feature = "gpu") {
+            true => vec!["cpu".into(), "gpu".into()],
+            false => vec!["cpu".into()],
+        }
     }
 
     fn cancel(&self) -> CancelToken {

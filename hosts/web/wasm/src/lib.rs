@@ -10,6 +10,8 @@
 
 mod ask;
 mod digest;
+#[cfg(all(target_arch = "wasm32", target_feature = "atomics"))]
+mod helpers;
 mod host;
 #[cfg(target_arch = "wasm32")]
 mod server;
@@ -17,5 +19,7 @@ mod source;
 mod worker;
 
 pub use digest::Digest;
+#[cfg(all(target_arch = "wasm32", target_feature = "atomics"))]
+pub use helpers::{help, helpers};
 #[cfg(target_arch = "wasm32")]
 pub use server::Server;

@@ -1,14 +1,21 @@
 //! The threads that run a pass.
 
-#[cfg(not(target_arch = "wasm32"))]
-mod native;
-#[cfg(target_arch = "wasm32")]
-mod wasm;
+#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
+mod alone;
+#[cfg(any(not(target_arch = "wasm32"), target_feature = "atomics"))]
+mod workers;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use native::{default_threads, Pool};
-#[cfg(target_arch = "wasm32")]
-pub(crate) use wasm::{default_threads, Pool};
+#[path = "threads_native.rs"]
+mod threads;
+#[cfg(all(target_arch = "wasm32", target_feature = "atomics"))]
+#[path = "threads_wasm.rs"]
+pub(crate) mod threads;
+
+#[cfg(all(target_arch = "wasm32", not(target_feature = "atomics")))]
+pub(crate) use alone::{default_threads, Pool};
+#[cfg(any(not(target_arch = "wasm32"), target_feature = "atomics"))]
+pub(crate) use {threads::default_threads, workers::Pool};
 
 /// Work that is cut into items: called once for every item, with the number of the thread that runs it
 /// (the caller's is 0), in any order.

@@ -4,6 +4,7 @@
 //! too, closes the gate when the items are handed out and waits for those who joined, so that a worker whose
 //! core is busy elsewhere delays nobody.
 
+use super::threads::{start, Handle};
 use super::{Work, MAX_THREADS};
 use crate::error::{Error, Result};
 use std::any::Any;
@@ -11,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{JoinHandle, Thread};
+use std::thread::Thread;
 use std::time::Duration;
 use web_time::Instant;
 
@@ -23,43 +24,9 @@ const SPIN: Duration = Duration::from_micros(20);
 const CLOSED: u64 = 1 << 31;
 const JOINED: u64 = CLOSED - 1;
 
-/// Physical cores that the process may use, affinity and cgroup limits respected: a second thread on a core would wait
-/// for the same multipliers.
-pub(crate) fn default_threads() -> usize {
-    let usable = std::thread::available_parallelism().map_or(1, |n| n.get());
-    physical_cores().map_or(usable, |cores| cores.min(usable)).clamp(1, MAX_THREADS)
-}
-
-/// Different cores among the processors that the process may run on, if the system tells.
-#[cfg(target_os = "linux")]
-fn physical_cores() -> Option<usize> {
-    // SAFETY: `cpu_set_t` is plain old data, for which all zeros is valid; the call writes only into it.
-    let (status, set) = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        (libc::sched_getaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &mut set), set)
-    };
-    if status != 0 {
-        return None;
-    }
-    let mut cores = std::collections::HashSet::new();
-    for cpu in 0..libc::CPU_SETSIZE as usize {
-        // SAFETY: `cpu` is below the set's size.
-        if unsafe { libc::CPU_ISSET(cpu, &set) } {
-            let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-            cores.insert(std::fs::read_to_string(siblings).ok()?);
-        }
-    }
-    Some(cores.len()).filter(|&n| n > 0)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn physical_cores() -> Option<usize> {
-    None
-}
-
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<Handle>,
 }
 
 struct Shared {
@@ -88,7 +55,7 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 impl Pool {
-    /// Starts `threads - 1` workers.
+    /// Starts `threads - 1` workers, or as many as there are where a host made them beforehand.
     pub(crate) fn new(threads: usize) -> Result<Self> {
         let n = threads.clamp(1, MAX_THREADS) - 1;
         let shared = Arc::new(Shared {
@@ -102,12 +69,13 @@ impl Pool {
         let mut pool = Pool { shared, workers: Vec::with_capacity(n) };
         for i in 0..n {
             let shared = pool.shared.clone();
-            let worker = std::thread::Builder::new()
-                .name(format!("lean-cpu-{}", i + 1))
-                .spawn(move || shared.work_forever(i))
-                .map_err(|e| Error::Device {
-                    reason: format!("cannot start thread {} of {threads}: {e}", i + 2),
-                })?;
+            let started = start(format!("lean-cpu-{}", i + 1), move || shared.work_forever(i));
+            let Some(worker) = started.map_err(|e| Error::Device {
+                reason: format!("cannot start thread {} of {threads}: {e}", i + 2),
+            })?
+            else {
+                break;
+            };
             pool.workers.push(worker);
         }
         Ok(pool)
@@ -159,8 +127,7 @@ impl Drop for Pool {
         self.shared.quit.store(true, Ordering::SeqCst);
         for worker in self.workers.drain(..) {
             worker.thread().unpark();
-            // Workers catch the panics of their work; there is nobody to tell of another kind.
-            let _ = worker.join();
+            worker.join();
         }
     }
 }
