@@ -26,6 +26,7 @@ kotlin | maven | the Kotlin client over the spawned bridge, and the example of i
 conformance | lines | the same conversations with the bridge, frame by frame, from every host
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
+neon   | cargo | the CPU kernels as 64-bit ARM code, under qemu
 web    | node  | the package for the web, in Node and in headless Chromium
 release | lines | the licences of what is compiled in, and what scripts/release.sh would make
 clippy | exit  | lints, with warnings as errors
@@ -151,6 +152,13 @@ suite_release() {
 suite_wasm() {
   build
   tests/wasm/run.sh
+}
+
+suite_neon() {
+  compiler
+  . scripts/neon.sh
+  neon_setup || skip "a linker and an emulator for 64-bit ARM are not to be had here"
+  neon_cargo test -p lean-kernels --lib
 }
 
 suite_web() {

@@ -17,10 +17,11 @@ pub fn run(model: Vec<u8>, fixture: &str) -> Result<String, JsError> {
 }
 
 /// The same as a value: for each case its ids, greedy tokens and a digest of every logit; for the model a
-/// typed value and a digest of a checkpoint. All on the portable kernels.
+/// typed value and a digest of a checkpoint. Natively on the portable kernels, in WebAssembly on those for its vectors.
 pub fn report(model: Vec<u8>, fixture: &str) -> Result<Value, String> {
     let fixture: Value = serde_json::from_str(fixture).map_err(|e| e.to_string())?;
-    let options = LoadOptions { portable: true, threads: 1, ..LoadOptions::default() };
+    let portable = cfg!(not(target_arch = "wasm32"));
+    let options = LoadOptions { portable, threads: 1, ..LoadOptions::default() };
     let model = Model::from_bytes(model, options).map_err(|e| e.to_string())?;
     let cases = fixture["cases"].as_array().ok_or("the fixture has no cases")?;
     let n_gen = fixture["n_gen"].as_u64().ok_or("the fixture has no n_gen")? as usize;

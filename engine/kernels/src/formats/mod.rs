@@ -117,7 +117,7 @@ pub fn for_format<C: ForFormat>(dtype: DType, computation: C) -> C::Out {
         DType::Q4_1 => computation.quantised::<Q4_1>(),
         DType::Q5_0 => computation.quantised::<Q5_0>(),
         DType::Q5_1 => computation.quantised::<Q5_1>(),
-        DType::Q8_0 => computation.quantised::<Q8_0>(),
+        DType::Q8_0 => computation.plain::<Q8_0>(),
         DType::Q4_K => computation.quantised::<Q4K>(),
         DType::Q5_K => computation.quantised::<Q5K>(),
         DType::Q6_K => computation.quantised::<Q6K>(),

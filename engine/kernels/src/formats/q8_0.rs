@@ -1,7 +1,9 @@
-//! Q8_0: `d q`. A block is 8 f16 scales, then eight vectors of the numbers plus 128: lane `r` of vector `s` holds
-//! columns `4 s .. 4 s + 4` of row `r`.
+//! Q8_0: `d q`. A block is 8 f16 scales, then `[32 columns][8 rows]` signed bytes.
+//!
+//! Plain numbers to a product: `d q` is exact in float32, and three digits of activations would take more
+//! multiplications of bytes than there are of floats.
 
-use super::{interleave, Packed, Quantised, ROWS};
+use super::{interleave, Packed, Plain, ROWS};
 use crate::lanes::Lanes;
 
 pub struct Q8_0;
@@ -12,33 +14,25 @@ impl Packed for Q8_0 {
 
     fn pack(rows: [&[u8]; ROWS], block: &mut [u8]) {
         interleave::<2>(&rows, 0, &mut block[..16]);
-        for (s, to) in block[16..].chunks_exact_mut(32).enumerate() {
-            for (row, to) in rows.iter().zip(to.chunks_exact_mut(4)) {
-                for (c, to) in to.iter_mut().enumerate() {
-                    *to = row[2 + 4 * s + c] ^ 0x80;
-                }
+        for (k, to) in block[16..].chunks_exact_mut(ROWS).enumerate() {
+            for (row, to) in rows.iter().zip(to) {
+                *to = row[2 + k];
             }
         }
     }
 }
 
-impl Quantised for Q8_0 {
-    const BITS: u32 = 8;
-    const ZERO: i32 = 128;
-
+impl Plain for Q8_0 {
     #[inline(always)]
-    unsafe fn weights<L: Lanes>(block: *const u8, _part: usize) -> [L::Bytes; 8] {
-        let mut q = [L::splat_byte(0); 8];
-        for (s, q) in q.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the block.
-            *q = unsafe { L::load_bytes(block.add(16 + 32 * s)) };
+    unsafe fn eight<L: Lanes>(block: *const u8, j: usize) -> [L; 8] {
+        let mut q = [L::zero(); 8];
+        // SAFETY: the caller vouches for the block; column `8 j + i` is within it.
+        unsafe {
+            let scale = L::load_f16(block);
+            for (i, q) in q.iter_mut().enumerate() {
+                *q = L::float(L::load_i8(block.add(16 + (8 * j + i) * ROWS))).mul(scale);
+            }
         }
         q
-    }
-
-    #[inline(always)]
-    unsafe fn scale<L: Lanes>(block: *const u8, _part: usize) -> L {
-        // SAFETY: the caller vouches for the block.
-        unsafe { L::load_f16(block) }
     }
 }

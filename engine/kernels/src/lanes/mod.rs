@@ -6,7 +6,13 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
+#[cfg(target_arch = "wasm32")]
+mod simd128;
+
+use crate::activations::DIGITS;
 
 /// Lanes of a vector.
 pub const LANES: usize = 8;
@@ -113,6 +119,28 @@ pub trait Lanes: Copy {
     /// `(a << N) + b`.
     fn shl_add<const N: i32>(a: Self::Int, b: Self::Int) -> Self::Int;
 
+    /// The products of the bytes in vectors `FROM .. FROM + N` with a record's `high * 2^8 + middle` and with its `low`,
+    /// exactly. [`Lanes::dots`] of `PIECE` vectors must be exact.
+    /// # Safety
+    /// `x` is a record.
+    #[inline(always)]
+    unsafe fn products<const FROM: usize, const N: usize, const PIECE: usize>(
+        w: &[Self::Bytes; 8],
+        x: *const u8,
+    ) -> (Self::Int, Self::Int) {
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            let (mut upper, mut low) = piece::<Self>(w, x, FROM, if PIECE < N { PIECE } else { N });
+            let mut s = FROM + PIECE;
+            while s < FROM + N {
+                let next = piece::<Self>(w, x, s, PIECE);
+                (upper, low) = (Self::add_int(upper, next.0), Self::add_int(low, next.1));
+                s += PIECE;
+            }
+            (upper, low)
+        }
+    }
+
     /// Asks for the cache line at `p`, which may lie anywhere.
     #[inline(always)]
     fn prefetch(_p: *const u8) {}
@@ -162,6 +190,34 @@ pub trait Lanes: Copy {
     }
 }
 
+/// # Safety
+/// `x` is a record.
+#[inline(always)]
+unsafe fn piece<L: Lanes>(w: &[L::Bytes; 8], x: *const u8, from: usize, n: usize) -> (L::Int, L::Int) {
+    // SAFETY: the caller vouches for the record.
+    unsafe {
+        let high = dots::<L>(w, x.add(DIGITS[0]), from, n);
+        let middle = dots::<L>(w, x.add(DIGITS[1]), from, n);
+        (L::join::<8>(high, middle), L::whole(dots::<L>(w, x.add(DIGITS[2]), from, n)))
+    }
+}
+
+/// The products of vectors `from .. from + n` with digits.
+///
+/// # Safety
+/// `x` is readable for 32 bytes.
+#[inline(always)]
+unsafe fn dots<L: Lanes>(w: &[L::Bytes; 8], x: *const u8, from: usize, n: usize) -> L::Dots {
+    // SAFETY: the caller vouches for the digits.
+    unsafe {
+        let mut sum = L::dots(w[from], L::splat_bytes(x.add(4 * from)));
+        for s in from + 1..from + n {
+            sum = L::add_dots(sum, w[s], L::splat_bytes(x.add(4 * s)));
+        }
+        sum
+    }
+}
+
 /// A computation written for any [`Lanes`]. Implementations and all they call are `#[inline(always)]`, or
 /// they would be compiled without the features that [`Isa::call`] turns on; so would closures, also those that
 /// are given to functions of the standard library.
@@ -183,6 +239,12 @@ enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Vnni,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+    #[cfg(target_arch = "aarch64")]
+    NeonDot,
+    #[cfg(target_arch = "wasm32")]
+    Simd128,
 }
 
 impl Isa {
@@ -204,6 +266,15 @@ impl Isa {
             }
             return Isa(Kind::Avx2);
         }
+        #[cfg(target_arch = "aarch64")]
+        return Isa(if std::arch::is_aarch64_feature_detected!("dotprod") {
+            Kind::NeonDot
+        } else {
+            Kind::Neon
+        });
+        #[cfg(target_arch = "wasm32")]
+        return Isa(Kind::Simd128);
+        #[allow(unreachable_code)]
         Isa::PORTABLE
     }
 
@@ -215,6 +286,12 @@ impl Isa {
             Kind::Avx2 => "AVX2+FMA+F16C",
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => "AVX2+FMA+F16C+AVX512VNNI",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "NEON",
+            #[cfg(target_arch = "aarch64")]
+            Kind::NeonDot => "NEON+DotProd",
+            #[cfg(target_arch = "wasm32")]
+            Kind::Simd128 => "SIMD128",
         }
     }
 
@@ -222,8 +299,12 @@ impl Isa {
     pub fn rounding(self) -> &'static str {
         match self.0 {
             Kind::Portable => "nofma",
+            #[cfg(target_arch = "wasm32")]
+            Kind::Simd128 => "nofma",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 | Kind::Vnni => "fma",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon | Kind::NeonDot => "fma",
         }
     }
 
@@ -238,6 +319,13 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above, with those of AVX-512.
             Kind::Vnni => unsafe { avx2::call_vnni(kernel) },
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => neon::call(kernel),
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: as above, with DotProd.
+            Kind::NeonDot => unsafe { neon::call_dot(kernel) },
+            #[cfg(target_arch = "wasm32")]
+            Kind::Simd128 => simd128::call(kernel),
         }
     }
 }
@@ -255,6 +343,10 @@ pub fn all_isas() -> Vec<Isa> {
     #[cfg(target_arch = "x86_64")]
     if Isa::detect() == Isa(Kind::Vnni) {
         all.push(Isa(Kind::Avx2));
+    }
+    #[cfg(target_arch = "aarch64")]
+    if Isa::detect() == Isa(Kind::NeonDot) {
+        all.push(Isa(Kind::Neon));
     }
     if Isa::detect() != Isa::PORTABLE {
         all.push(Isa::detect());

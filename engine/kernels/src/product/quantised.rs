@@ -6,7 +6,7 @@
 //! while all tokens are multiplied with them.
 
 use super::Product;
-use crate::activations::{record_at, Activations, DIGITS, LOW, RECORD, RECORD_TILE, SCALE, SUM, UPPER};
+use crate::activations::{record_at, Activations, LOW, RECORD, RECORD_TILE, SCALE, SUM, UPPER};
 use crate::formats::{Quantised, ROWS, UNIT};
 use crate::lanes::{Kernel, Lanes, LANES};
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ impl<F: Quantised> Kernel for Typed<'_, F> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        const { assert!(F::SCALES == 1 || F::SCALES == 2 && !F::OFFSET && F::BITS < 8) };
+        const { assert!(F::BITS < 7 && (F::SCALES == 1 || F::SCALES == 2 && !F::OFFSET)) };
         // SAFETY: the product's maker vouches for all pointers and sizes.
         unsafe {
             match self.p.x.n {
@@ -52,10 +52,8 @@ impl<F: Quantised> Kernel for Typed<'_, F> {
 
 /// A part of eight rows in registers.
 struct Part<L: Lanes> {
-    /// The numbers; of numbers of eight bits, the lower four.
+    /// The numbers.
     w: [L::Bytes; 8],
-    /// The upper four bits of numbers of eight.
-    upper: [L::Bytes; 8],
     /// The second one is read by formats with two.
     scale: [L; 2],
     /// Read by formats with offsets.
@@ -80,15 +78,8 @@ impl<L: Lanes> Part<L> {
         // SAFETY: the caller vouches for the block.
         unsafe {
             let scale = F::scale::<L>(block, F::SCALES * part);
-            let (mut w, mut upper) = (F::weights::<L>(block, part), [L::splat_byte(0); 8]);
-            if F::BITS == 8 {
-                for s in 0..8 {
-                    (w[s], upper[s]) = (L::shr_and::<0>(w[s], 15), L::shr_and::<4>(w[s], 15));
-                }
-            }
             Part {
-                w,
-                upper,
+                w: F::weights::<L>(block, part),
                 scale: [scale, if F::SCALES == 2 { F::scale::<L>(block, 2 * part + 1) } else { scale }],
                 offset: if F::OFFSET { F::offset::<L>(block, part) } else { L::zero() },
             }
@@ -125,100 +116,27 @@ impl<L: Lanes> Part<L> {
     unsafe fn sum<F: Quantised, const FROM: usize, const N: usize>(&self, x: *const u8, of: usize) -> L {
         // SAFETY: the caller vouches for the record.
         unsafe {
+            // Pairs of products are at most `8 * 2 * 15 * 128`, `4 * 2 * 31 * 128` or `2 * 2 * 63 * 128`.
             let (upper, low) = match F::BITS {
-                8 => self.eight_bits(x),
-                6 => self.pieces::<FROM, N, 2>(x),
-                5 => self.pieces::<FROM, N, 4>(x),
-                _ => self.pieces::<FROM, N, 8>(x),
+                6 => L::products::<FROM, N, 2>(&self.w, x),
+                5 => L::products::<FROM, N, 4>(&self.w, x),
+                _ => L::products::<FROM, N, 8>(&self.w, x),
             };
             let upper = off_zero::<L, F>(upper, splat_int::<L>(x.add(UPPER[of])));
             upper.mul_add(L::splat(256.0), off_zero::<L, F>(low, splat_int::<L>(x.add(LOW[of]))))
         }
-    }
-
-    /// The products with `high * 2^8 + middle` and with `low`. Sums of `PIECE` vectors fit into 16 bits: pairs are
-    /// at most `8 * 2 * 15 * 128`, `4 * 2 * 31 * 128` or `2 * 2 * 63 * 128`.
-    ///
-    /// # Safety
-    /// `x` is a record.
-    #[inline(always)]
-    unsafe fn pieces<const FROM: usize, const N: usize, const PIECE: usize>(
-        &self,
-        x: *const u8,
-    ) -> (L::Int, L::Int) {
-        // SAFETY: the caller vouches for the record.
-        unsafe {
-            let (mut upper, mut low) = self.piece(x, FROM, PIECE.min(N));
-            let mut s = FROM + PIECE;
-            while s < FROM + N {
-                let next = self.piece(x, s, PIECE);
-                (upper, low) = (L::add_int(upper, next.0), L::add_int(low, next.1));
-                s += PIECE;
-            }
-            (upper, low)
-        }
-    }
-
-    /// # Safety
-    /// `x` is a record.
-    #[inline(always)]
-    unsafe fn piece(&self, x: *const u8, from: usize, n: usize) -> (L::Int, L::Int) {
-        // SAFETY: the caller vouches for the record.
-        unsafe {
-            let high = dots::<L>(&self.w, x.add(DIGITS[0]), from, n);
-            let middle = dots::<L>(&self.w, x.add(DIGITS[1]), from, n);
-            (L::join::<8>(high, middle), L::whole(dots::<L>(&self.w, x.add(DIGITS[2]), from, n)))
-        }
-    }
-
-    /// The same for numbers of eight bits, four at a time.
-    ///
-    /// # Safety
-    /// `x` is a record.
-    #[inline(always)]
-    unsafe fn eight_bits(&self, x: *const u8) -> (L::Int, L::Int) {
-        // SAFETY: the caller vouches for the record.
-        unsafe {
-            let high = self.nibbles(x.add(DIGITS[0]));
-            (L::shl_add::<8>(high, self.nibbles(x.add(DIGITS[1]))), self.nibbles(x.add(DIGITS[2])))
-        }
-    }
-
-    /// # Safety
-    /// `x` is readable for 32 bytes.
-    #[inline(always)]
-    unsafe fn nibbles(&self, x: *const u8) -> L::Int {
-        // SAFETY: the caller vouches for the digits.
-        unsafe { L::join::<4>(dots::<L>(&self.upper, x, 0, 8), dots::<L>(&self.w, x, 0, 8)) }
-    }
-}
-
-/// The products of vectors `from .. from + n` with digits.
-///
-/// # Safety
-/// `x` is readable for 32 bytes.
-#[inline(always)]
-unsafe fn dots<L: Lanes>(w: &[L::Bytes; 8], x: *const u8, from: usize, n: usize) -> L::Dots {
-    // SAFETY: the caller vouches for the digits.
-    unsafe {
-        let mut sum = L::dots(w[from], L::splat_bytes(x.add(4 * from)));
-        for s in from + 1..from + n {
-            sum = L::add_dots(sum, w[s], L::splat_bytes(x.add(4 * s)));
-        }
-        sum
     }
 }
 
 /// Sums of products as floats, the format's zero times the sum of the digits taken off.
 #[inline(always)]
 fn off_zero<L: Lanes, F: Quantised>(products: L::Int, digits: L::Int) -> L {
-    const { assert!(matches!(F::ZERO, 0 | 8 | 16 | 32 | 128)) };
+    const { assert!(matches!(F::ZERO, 0 | 8 | 16 | 32)) };
     L::float(match F::ZERO {
         0 => products,
         8 => L::sub_shl::<3>(products, digits),
         16 => L::sub_shl::<4>(products, digits),
-        32 => L::sub_shl::<5>(products, digits),
-        _ => L::sub_shl::<7>(products, digits),
+        _ => L::sub_shl::<5>(products, digits),
     })
 }
 

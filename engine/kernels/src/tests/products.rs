@@ -204,3 +204,62 @@ fn what_is_not_finite_shows_in_every_product() {
         }
     }
 }
+
+#[test]
+fn the_bits_of_a_class_are_the_same_on_every_machine() {
+    // What one machine wrote into a checkpoint, another continues.
+    for isa in all_isas() {
+        let got: Vec<String> =
+            DType::ALL.iter().map(|dtype| format!("{dtype:?} {:016x}", hash(*dtype, isa))).collect();
+        let want = match isa.rounding() {
+            "fma" => FUSED,
+            _ => NOT_FUSED,
+        };
+        assert_eq!(got, want, "{isa:?}");
+    }
+}
+
+/// FNV-1a of the bits of all products of one token, of four and of 13 with a matrix.
+fn hash(dtype: DType, isa: Isa) -> u64 {
+    let cols = dtype.block_elems().max(32) * 3;
+    let (m, _) = matrix(dtype, 93, cols, 5);
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for n in [1, 4, 13] {
+        let mut out = vec![f32::NAN; n * 93];
+        multiply(&m, isa, 0..93, &activations(n, cols), n, &mut out);
+        for byte in out.iter().flat_map(|x| x.to_le_bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    hash
+}
+
+/// By fused multiply-adds.
+const FUSED: [&str; DType::ALL.len()] = [
+    "F32 85e106a263981147",
+    "F16 712523ac43362e55",
+    "BF16 eb78d7316cbf1b17",
+    "Q4_0 2d47c60af7ee1efd",
+    "Q4_1 5c0f7d366abe6d16",
+    "Q5_0 1593a5c424179de0",
+    "Q5_1 7722e6ea18a2d252",
+    "Q8_0 eb224faf56f6aa4c",
+    "Q4_K 19725d0caffd10a7",
+    "Q5_K a7f07a7755e8556c",
+    "Q6_K 9c225d64059ece7c",
+];
+
+/// By multiply-adds that round twice.
+const NOT_FUSED: [&str; DType::ALL.len()] = [
+    "F32 a8ff61b252740478",
+    "F16 c0b434789f0854fb",
+    "BF16 00eb27ee96f920b6",
+    "Q4_0 06512e889375fa02",
+    "Q4_1 cc5f8bdf59129dd3",
+    "Q5_0 6309bb3e2141a124",
+    "Q5_1 d391107861d35d4a",
+    "Q8_0 d625bc310409f525",
+    "Q4_K 332c925c25780664",
+    "Q5_K 3412b09417a4c261",
+    "Q6_K 8cbde46589751338",
+];
