@@ -154,18 +154,28 @@ fn main(
 #for h in 0..8
         var dot{h} = 0.0;
 #end
-        if seen {
-            // As many rounds for every lane, so that they can be unrolled and their reads are under way together.
-            for (var j = 0u; j < WIDTH / 4u; j++) {
-                let i = 4u * j + quarter;
-                let k = pages[keys + key * WIDTH + i];
-#for h in 0..8
-                if {h}u < GROUP {
-                    dot{h} += dot(k, query[{h}u * WIDTH + i]);
-                }
-#end
-            }
+        // All reads of a page are under way before the first is waited for, which a loop would not do.
+#for j in 0..16
+        var k{j} = vec4<f32>();
+        if {j}u < WIDTH / 4u && seen {
+            k{j} = pages[keys + key * WIDTH + 4u * {j}u + quarter];
         }
+#end
+#for j in 0..16
+        var v{j} = vec4<f32>();
+        if {j}u < ROUNDS && slice < SLICES {
+            v{j} = pages[keys + to_values() + min(slice + {j}u * SLICES, KEYS - 1u) * WIDTH + place];
+        }
+#end
+#for j in 0..16
+        if {j}u < WIDTH / 4u {
+#for h in 0..8
+            if {h}u < GROUP {
+                dot{h} += dot(k{j}, query[{h}u * WIDTH + 4u * {j}u + quarter]);
+            }
+#end
+        }
+#end
 #for h in 0..8
         if {h}u < GROUP {
             dots[{h}u * LANES + lane] = dot{h};
@@ -205,22 +215,21 @@ fn main(
             best{h} = top;
         }
 #end
-        if slice < SLICES {
-            for (var j = 0u; j < ROUNDS; j++) {
-                let p = min(slice + j * SLICES, KEYS - 1u);
-                let read = pages[keys + to_values() + p * WIDTH + place];
-                let counts = slice + j * SLICES == p && p >= low && p < high;
-                // What no token has written may be anything.
-                let v = select(vec4<f32>(), read, counts);
+#for j in 0..16
+        if {j}u < ROUNDS && slice < SLICES {
+            let p = min(slice + {j}u * SLICES, KEYS - 1u);
+            let counts = slice + {j}u * SLICES == p && p >= low && p < high;
+            // What no token has written may be anything.
+            let v = select(vec4<f32>(), v{j}, counts);
 #for h in 0..8
-                if {h}u < GROUP {
-                    let chance = select(0.0, chances[{h}u * KEYS + p], counts);
-                    acc{h} += chance * v;
-                    total{h} += chance;
-                }
-#end
+            if {h}u < GROUP {
+                let chance = select(0.0, chances[{h}u * KEYS + p], counts);
+                acc{h} += chance * v;
+                total{h} += chance;
             }
+#end
         }
+#end
     }
 
     let alone = groups.y == 1u;

@@ -3,6 +3,9 @@
 // A sum runs over the columns in order, whatever else is in the batch.
 #import "common/product.wgsl"
 
+// [token][groups * 32]
+@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
+
 const ROWS: u32 = 128u;
 const TOKENS: u32 = 64u;
 // [column][rows / 4], and [column][tokens / 4] with a gap that spreads the banks.
@@ -50,10 +53,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 var v: vec4<f32>;
                 if {half}u == 0u {
                     v = first_half(q, w + g, 2u * side + {k}u);
-                    v = v * q.scale.x + q.scale.y;
+                    v = fma(v, vec4<f32>(q.scale.x), vec4<f32>(q.scale.y));
                 } else {
                     v = second_half(q, w + g, 2u * side + {k}u);
-                    v = v * q.scale.z + q.scale.w;
+                    v = fma(v, vec4<f32>(q.scale.z), vec4<f32>(q.scale.w));
                 }
                 keep_w(row, 8u * side + 4u * {k}u, v);
             }

@@ -117,3 +117,12 @@ fn a_device_without_subgroups_passes_too() {
     let backend = load_with(LLAMA, &GpuOptions { no_subgroups: true, ..any_adapter() }).unwrap();
     check(&backend, LLAMA, SHORT);
 }
+
+#[test]
+fn a_device_that_multiplies_bytes_passes_too() {
+    if load(LLAMA).is_none() {
+        return;
+    }
+    let backend = load_with(LLAMA, &GpuOptions { bytes: Some(true), ..any_adapter() }).unwrap();
+    check(&backend, LLAMA, SHORT);
+}

@@ -5,6 +5,9 @@
 #import "common/product.wgsl"
 #const NORM: bool in false, true
 
+// [token][groups * 32]
+@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
+
 fn multiply(group: u32, block: u32, lane: u32) {
     let row = group * {ROWS}u;
     let last = params.rows - 1u;

@@ -28,8 +28,7 @@ const GELU: u32 = 3u;
 @group(0) @binding(0) var<uniform> params: ProductParams;
 @group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
-// [token][groups * 32]
-@group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;
+// Binding 3 is the kernel's: the activations as it reads them.
 // Of the kernels for few tokens: [vector of a group][group].
 @group(0) @binding(4) var<storage, read> norm: array<vec4<f32>>;
 // By row of y.

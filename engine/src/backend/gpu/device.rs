@@ -27,6 +27,9 @@ pub struct Gpu {
     pub limits: wgpu::Limits,
     /// Kernels with subgroup operations run.
     pub subgroups: bool,
+    /// Invocations of a subgroup, where products of bytes are worth it: eight of them at least have to be together,
+    /// and software multiplies floats as fast.
+    pub byte_subgroup: Option<usize>,
     /// Kernels can be timed.
     pub timestamps: bool,
     /// Adapter's name, for people.
@@ -68,9 +71,26 @@ impl Gpu {
         let max_binding = options.max_binding.map_or(offered, |lower| lower.min(offered)) / 4 * 4;
         let fault = watch(&device);
         let subgroups = features.contains(wgpu::Features::SUBGROUP);
+        let info = adapter.get_info();
+        let hardware = info.device_type != wgpu::DeviceType::Cpu;
+        let fits =
+            subgroups && info.subgroup_min_size >= 8 && limits.max_compute_invocations_per_workgroup >= 256;
+        let byte_subgroup =
+            (fits && options.bytes.unwrap_or(hardware)).then_some(info.subgroup_max_size as usize);
         let timestamps = features.contains(wgpu::Features::TIMESTAMP_QUERY);
         let times = Mutex::new(None);
-        Ok(Gpu { device, queue, limits, subgroups, timestamps, description, max_binding, times, fault })
+        Ok(Gpu {
+            device,
+            queue,
+            limits,
+            subgroups,
+            byte_subgroup,
+            timestamps,
+            description,
+            max_binding,
+            times,
+            fault,
+        })
     }
 
     /// Times of kernels; `None` while nobody asks for them.

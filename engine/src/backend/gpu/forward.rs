@@ -11,7 +11,7 @@ use super::model::{Attention, Layer, Mixer, Model, Norm, ShortConv};
 use super::pass::{elementwise, flat, Recorder};
 use super::scratch::Activations;
 use super::states::States;
-use super::weights::Stack;
+use super::weights::{Piece, Stack};
 use crate::backend::{Updates, PAGE_TOKENS};
 use crate::error::{Error, Result};
 use crate::model::plan::Activation;
@@ -127,6 +127,14 @@ impl Model {
             self.norm(r, apart, x, &a.normed, tokens, false)?;
             (x, norm) = (&a.normed, None);
         }
+        let bytes = |piece: &Piece| few && self.kernels.takes_bytes(piece.format);
+        if stack.pieces.iter().any(bytes) {
+            let groups = stack.groups();
+            let params = shaders::QuantiseParams { groups: groups as u32, eps: norm.map_or(0.0, |n| n.eps) };
+            let weight = norm.map_or(&self.nothing, |n| &n.weight);
+            let (kernel, grid) = self.kernels.quantise(norm.is_some(), groups, tokens)?;
+            r.dispatch(kernel, &params, &[x, weight, &a.quantised], grid)?;
+        }
         let stride = if mode >= SILU { stack.rows / 2 } else { stack.rows };
         for piece in &stack.pieces {
             let params = shaders::ProductParams {
@@ -141,8 +149,12 @@ impl Model {
             };
             let bias = stack.bias.as_ref().unwrap_or(&self.nothing);
             let weight = norm.map_or(&self.nothing, |n| &n.by_vector);
-            let buffers = [&piece.weights, &piece.scales, x, weight, bias, y];
+            let mut buffers = [&piece.weights, &piece.scales, x, weight, bias, y];
             let (kernel, grid) = match few {
+                _ if bytes(piece) => {
+                    (buffers[2], buffers[3]) = (&a.quantised, &self.nothing);
+                    self.kernels.few_bytes(piece.format, piece.rows, tokens)?
+                }
                 true => self.kernels.few(piece.format, stack.groups(), norm.is_some(), piece.rows, tokens)?,
                 false => self.kernels.many(piece.format, piece.rows, tokens)?,
             };

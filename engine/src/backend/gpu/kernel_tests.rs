@@ -1,7 +1,9 @@
 //! Every kernel against its CPU twin on random shapes.
 
 use super::device::Gpu;
-use super::kernels::{GEMM as GEMM_TILE, MATVEC4 as MATVEC4_TILE, MATVEC_ROWS};
+use super::kernels::{
+    BYTES4, GEMM as GEMM_TILE, GEMM_WIDE as WIDE_TILE, MATVEC4 as MATVEC4_TILE, MATVEC_ROWS, QUANTISE_LANES,
+};
 use super::pack::{Format, Planes};
 use super::pass::{elementwise, flat, Pass, Prepared, Recorder};
 use super::readback::Readback;
@@ -215,7 +217,7 @@ fn embed() {
 fn product(gpu: &Gpu, r: &mut Random, dtype: DType, class: &str, round: usize) {
     let (groups, mode) = (8 * r.size(1, 5), round as u32 % 4);
     let rows = if mode >= 2 { 2 * r.size(1, 80) } else { r.size(1, 160) };
-    let norm = class != "gemm" && round % 2 == 1;
+    let norm = !class.starts_with("gemm") && round % 2 == 1;
     let tokens = match class {
         "matvec" => 1,
         "matvec4" => r.size(2, 9),
@@ -261,11 +263,12 @@ fn product(gpu: &Gpu, r: &mut Random, dtype: DType, class: &str, round: usize) {
             grid[2] = tokens.div_ceil(MATVEC4_TILE.1) as u32;
         }
         _ => {
-            kernels = vec![&GEMM];
-            grid = [rows.div_ceil(GEMM_TILE.0) as u32, tokens.div_ceil(GEMM_TILE.1) as u32, 1];
+            kernels = vec![if class == "gemm" { &GEMM } else { &GEMM_WIDE }];
+            let tile = if class == "gemm" { GEMM_TILE } else { WIDE_TILE };
+            grid = [rows.div_ceil(tile.0) as u32, tokens.div_ceil(tile.1) as u32, 1];
         }
     }
-    if class != "gemm" {
+    if !class.starts_with("gemm") {
         constants.extend([("LANES", ["32", "64", "128"][round % 3]), ("NORM", normed)]);
     }
     twin::matvec4(&params, &m.values, &x, norm.then_some(&weight[..]), &bias, &mut y);
@@ -274,6 +277,83 @@ fn product(gpu: &Gpu, r: &mut Random, dtype: DType, class: &str, round: usize) {
         let what = format!("{} {dtype} mode {mode} norm {norm} {tokens} x {rows} x {groups}", kernel.name);
         // Sums of up to 1,280 products.
         close(&what, &got[0], &y, 2e-5);
+    }
+}
+
+/// The kernels of bytes, for one token or up to nine: they read what the twin of `quantise` writes.
+fn product_of_bytes(gpu: &Gpu, r: &mut Random, dtype: DType, round: usize) {
+    let (groups, mode) = (8 * r.size(1, 5), round as u32 % 4);
+    let rows = if mode >= 2 { 2 * r.size(1, 80) } else { r.size(1, 160) };
+    let tokens = if round % 2 == 0 { 1 } else { r.size(2, 9) };
+    let (row_begin, pairs) = (64 * r.size(0, 2), if mode >= 2 { 2 } else { 1 });
+    let m = matrix(r, dtype, rows, 32 * groups);
+    let x: Vec<f32> = r.values(tokens * 32 * groups).iter().map(|v| 0.1 * v).collect();
+    let words = twin::quantise(&QuantiseParams { groups: groups as u32, eps: 0.0 }, &x, None);
+    let params = ProductParams {
+        rows: rows as u32,
+        groups: groups as u32,
+        tokens: tokens as u32,
+        row_begin: row_begin as u32,
+        stride: ((row_begin + rows) / pairs + r.size(0, 5)) as u32,
+        mode,
+        has_bias: round as u32 / 4 % 2,
+        eps: 0.0,
+    };
+    let (bias, mut y) = (r.values(row_begin + rows), r.values(tokens * params.stride as usize));
+    let before = y.clone();
+    let nothing = [0u32];
+    let (weights, scales) = (&m.planes.weights[..], &m.planes.scales[..]);
+    let buffers = [weights, scales, bytes(&words), bytes(&nothing), bytes(&bias), bytes(&before)];
+    let number = m.format.number.to_string();
+    // Fewer workgroups than the rows need: a workgroup goes on.
+    let grid = [1 + round as u32 % 3, 1, tokens.div_ceil(BYTES4.1) as u32];
+    twin::matvec4(&params, &m.values, &x, None, &bias, &mut y);
+    let of_one = (tokens == 1).then_some(&MATVEC_BYTES);
+    let mut all: Vec<Vec<f32>> = Vec::new();
+    for kernel in of_one.into_iter().chain([&MATVEC4_BYTES]) {
+        let got = run(gpu, kernel, &[("FORMAT", number.as_str())], &params, &buffers, grid);
+        let what = format!("{} {dtype} mode {mode} {tokens} x {rows} x {groups}", kernel.name);
+        close(&what, &got[0], &y, 2e-5);
+        all.push(got[0].clone());
+    }
+    assert!(all.iter().all(|y| *y == all[0]), "a token's sums depend on how many there are");
+}
+
+#[test]
+fn bytes_of_few_tokens() {
+    let Some(gpu) = open().filter(|gpu| gpu.subgroups) else { return };
+    let mut r = Random(14);
+    let types = DType::ALL.into_iter().filter(|dtype| Format::of(*dtype).has_bytes());
+    for (round, dtype) in types.cycle().take(24).enumerate() {
+        product_of_bytes(&gpu, &mut r, dtype, round);
+    }
+}
+
+#[test]
+fn quantise() {
+    let Some(gpu) = open().filter(|gpu| gpu.subgroups) else { return };
+    let mut r = Random(15);
+    for round in 0..6 {
+        let (groups, tokens, norm) = (r.size(1, 70), r.size(1, 4), round % 2 == 1);
+        let (mut x, weight) = (r.values(tokens * 32 * groups), r.values(32 * groups));
+        x[..32].fill(if round % 3 == 0 { 0.0 } else { 7.0 });
+        let params = QuantiseParams { groups: groups as u32, eps: 1e-5 };
+        let before = vec![0u32; 28 * groups * tokens];
+        let grid = [(8 * groups).div_ceil(QUANTISE_LANES) as u32, tokens as u32, 1];
+        let constants = [("NORM", if norm { "true" } else { "false" })];
+        let buffers = [bytes(&x), bytes(&weight), bytes(&before)];
+        let got = run(&gpu, &QUANTISE, &constants, &params, &buffers, grid);
+        let got: &[u32] = bytemuck::cast_slice(&got[0]);
+        let want = twin::quantise(&params, &x, norm.then_some(&weight[..]));
+        close("quantise", &twin::quantised(groups, got), &twin::quantised(groups, &want), 1e-6);
+        // The sums are those of the integers that are there.
+        let at = |word: usize| got[4 * 6 * groups + word] as i32;
+        let byte =
+            |vector: usize, e: usize| i32::from(got[4 * vector * groups + e / 4].to_le_bytes()[e % 4] as i8);
+        let integer = |side: usize, e| (byte(side, e) * 128 + byte(2 + side, e)) * 128 + byte(4 + side, e);
+        for side in 0..2 {
+            assert_eq!(at(1 + side), (0..16).map(|e| integer(side, e)).sum::<i32>());
+        }
     }
 }
 
@@ -301,6 +381,18 @@ fn gemm() {
     let mut r = Random(13);
     for (round, dtype) in DType::ALL.into_iter().cycle().take(22).enumerate() {
         product(&gpu, &mut r, dtype, "gemm", round);
+    }
+}
+
+#[test]
+fn gemm_wide() {
+    let Some(gpu) = open() else { return };
+    if gpu.limits.max_compute_workgroup_storage_size < 32 << 10 {
+        return;
+    }
+    let mut r = Random(16);
+    for (round, dtype) in DType::ALL.into_iter().cycle().take(13).enumerate() {
+        product(&gpu, &mut r, dtype, "gemm_wide", round);
     }
 }
 

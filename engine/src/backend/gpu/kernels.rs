@@ -27,16 +27,32 @@ const UNUSED: (&str, u32) = ("", 0);
 pub struct Kernels {
     all: HashMap<Variant, Arc<Pipeline>>,
     subgroups: bool,
+    /// Products with few tokens are taken of bytes, with so many rows of a workgroup for one token; 0 where they
+    /// are not.
+    byte_rows: usize,
+    /// There is workgroup memory for wide tiles.
+    wide: bool,
 }
 
+/// Invocations of a workgroup of `matvec_bytes`, each subgroup of which takes two rows, and of `quantise`.
+pub const BYTES_LANES: usize = 128;
+pub const QUANTISE_LANES: usize = 256;
 /// Rows of a workgroup of the product with one token.
 pub const MATVEC_ROWS: usize = 8;
 /// Rows and tokens of a workgroup of the product with few.
 pub const MATVEC4: (usize, usize) = (4, 4);
+/// How much more a subgroup takes of `matvec4_bytes`: rows against those of `matvec_bytes`, and tokens.
+pub const BYTES4: (usize, usize) = (2, 4);
 /// More tokens than this are worth a tile of [`GEMM`].
 pub const FEW: usize = 8;
 /// Rows and tokens of a workgroup of the product with many.
 pub const GEMM: (usize, usize) = (128, 64);
+/// The same where there are at least so many such tiles, and workgroup memory for them.
+pub const GEMM_WIDE: (usize, usize) = (128, 128);
+const WIDE_TILES: usize = 96;
+/// Of the tokens of a pass.
+const MOST_TILES: usize = super::submit::MAX_TOKENS / GEMM_WIDE.1;
+const WIDE_MEMORY: u32 = 32 << 10;
 
 /// Lanes that share a row: as many as have a group of it to read, within what the kernels are validated for.
 fn lanes(groups: usize) -> u32 {
@@ -78,8 +94,21 @@ fn few(subgroups: bool, one: bool, format: Format, groups: usize, norm: bool) ->
     variant(kernel, [("LANES", lanes(groups)), ("FORMAT", format.number), ("NORM", norm.into())])
 }
 
-fn many(format: Format) -> (Variant, &'static Kernel) {
-    variant(&shaders::GEMM, [("FORMAT", format.number), UNUSED, UNUSED])
+/// The same of bytes.
+fn few_bytes(one: bool, format: Format) -> (Variant, &'static Kernel) {
+    let kernel = if one { &shaders::MATVEC_BYTES } else { &shaders::MATVEC4_BYTES };
+    variant(kernel, [("FORMAT", format.number), UNUSED, UNUSED])
+}
+
+fn quantise(norm: bool) -> (Variant, &'static Kernel) {
+    variant(&shaders::QUANTISE, [("NORM", norm.into()), UNUSED, UNUSED])
+}
+
+fn many(format: Format, wide: bool) -> (Variant, &'static Kernel) {
+    variant(
+        if wide { &shaders::GEMM_WIDE } else { &shaders::GEMM },
+        [("FORMAT", format.number), UNUSED, UNUSED],
+    )
 }
 
 fn embed(format: Format) -> (Variant, &'static Kernel) {
@@ -118,14 +147,29 @@ impl Kernels {
         let mut want = |(variant, kernel): (Variant, &'static Kernel)| {
             wanted.insert(variant, kernel);
         };
+        let byte_rows = gpu.byte_subgroup.map_or(0, |size| 2 * BYTES_LANES / size);
+        let wide = gpu.limits.max_compute_workgroup_storage_size >= WIDE_MEMORY;
         let mut product = |stack: &Stack, norm: bool| {
             for piece in &stack.pieces {
+                want(many(piece.format, false));
+                if wide
+                    && !std::ptr::eq(stack, head)
+                    && stack.rows.div_ceil(GEMM_WIDE.0) >= WIDE_TILES / MOST_TILES
+                {
+                    want(many(piece.format, true));
+                }
+                if byte_rows > 0 && piece.format.has_bytes() {
+                    want(few_bytes(true, piece.format));
+                    want(few_bytes(false, piece.format));
+                    want(quantise(false));
+                    want(quantise(true));
+                    continue;
+                }
                 // Where an update adds to the outputs, the norm is a step of its own.
                 for norm in [false, norm] {
                     want(few(gpu.subgroups, true, piece.format, stack.groups(), norm));
                     want(few(gpu.subgroups, false, piece.format, stack.groups(), norm));
                 }
-                want(many(piece.format));
             }
         };
         product(head, true);
@@ -176,7 +220,7 @@ impl Kernels {
             gpu.pipeline(kernel, &constants)
         })?;
         let all = wanted.into_iter().map(|(variant, _)| variant).zip(compiled).collect();
-        Ok(Kernels { all, subgroups: gpu.subgroups })
+        Ok(Kernels { all, subgroups: gpu.subgroups, byte_rows, wide })
     }
 
     fn get(&self, wanted: (Variant, &'static Kernel)) -> Result<&Arc<Pipeline>> {
@@ -200,10 +244,37 @@ impl Kernels {
         Ok((kernel, grid))
     }
 
+    /// Whether a piece's products with few tokens read what [`Kernels::quantise`] writes.
+    pub fn takes_bytes(&self, format: Format) -> bool {
+        self.byte_rows > 0 && format.has_bytes()
+    }
+
+    /// Activations for the products of bytes, and the workgroups for `groups` groups of each token.
+    pub fn quantise(&self, norm: bool, groups: usize, tokens: usize) -> Result<(&Arc<Pipeline>, [u32; 3])> {
+        Ok((self.get(quantise(norm))?, [(8 * groups).div_ceil(QUANTISE_LANES) as u32, tokens as u32, 1]))
+    }
+
+    /// The product of a piece that [takes bytes](Kernels::takes_bytes) with at most [`FEW`] tokens.
+    pub fn few_bytes(
+        &self,
+        format: Format,
+        rows: usize,
+        tokens: usize,
+    ) -> Result<(&Arc<Pipeline>, [u32; 3])> {
+        let (each, together) = if tokens == 1 { (1, 1) } else { BYTES4 };
+        let mut grid = super::pass::flat(rows.div_ceil(each * self.byte_rows));
+        grid[2] = tokens.div_ceil(together) as u32;
+        Ok((self.get(few_bytes(tokens == 1, format))?, grid))
+    }
+
     /// The product of a piece with many tokens, and its workgroups.
     pub fn many(&self, format: Format, rows: usize, tokens: usize) -> Result<(&Arc<Pipeline>, [u32; 3])> {
-        let grid = [rows.div_ceil(GEMM.0) as u32, tokens.div_ceil(GEMM.1) as u32, 1];
-        Ok((self.get(many(format))?, grid))
+        let tiles = |(a, b): (usize, usize)| [rows.div_ceil(a) as u32, tokens.div_ceil(b) as u32, 1];
+        let grid = tiles(GEMM_WIDE);
+        match self.wide && (grid[0] * grid[1]) as usize >= WIDE_TILES {
+            true => Ok((self.get(many(format, true))?, grid)),
+            false => Ok((self.get(many(format, false))?, tiles(GEMM))),
+        }
     }
 
     /// Rows of the embedding.

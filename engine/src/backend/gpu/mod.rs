@@ -48,6 +48,9 @@ pub struct GpuOptions {
     pub max_binding: Option<u64>,
     /// Use no subgroup operations, even where the device offers them (for tests).
     pub no_subgroups: bool,
+    /// Take products with few tokens of bytes where that needs no more than subgroup operations; `None` where the
+    /// device is hardware too (for tests).
+    pub bytes: Option<bool>,
 }
 
 /// Tokens of a pass of a long prefill: enough to fill the tiles of a large device.
@@ -170,7 +173,7 @@ impl Backend for GpuBackend {
         BackendInfo {
             kind: "gpu",
             description: self.gpu.description.clone(),
-            exactness_class: "gpu-exact-f32kv-r2".into(),
+            exactness_class: "gpu-exact-f32kv-r3".into(),
             weight_bytes: self.weight_bytes,
         }
     }

@@ -35,6 +35,11 @@ impl Format {
         };
         Format { number, weight_bytes, scale_bytes_of_8 }
     }
+
+    /// Whether its numbers are integers of at most a byte.
+    pub fn has_bytes(self) -> bool {
+        self.scale_bytes_of_8 > 0
+    }
 }
 
 /// The two planes of some rows.

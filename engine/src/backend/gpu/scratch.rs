@@ -1,7 +1,9 @@
 //! Buffers of a pass that nothing outlives it. Passes run in order, so they all use the same ones.
 
 use super::device::Gpu;
+use super::kernels::FEW;
 use super::model::{Layer, Mixer};
+use super::pack::GROUP;
 use crate::error::Result;
 
 /// A buffer that grows to what is asked of it; its content does not survive that.
@@ -78,6 +80,9 @@ impl Widths {
     }
 }
 
+/// Words of a quantised group.
+const QUANTISED: usize = 28;
+
 /// The activations of a pass.
 pub struct Activations {
     /// Residual stream.
@@ -98,11 +103,13 @@ pub struct Activations {
     pub parts: wgpu::Buffer,
     /// Low-rank products of updates.
     pub low: wgpu::Buffer,
+    /// Quantised input of a product with few tokens.
+    pub quantised: wgpu::Buffer,
 }
 
 /// Where [`Activations`] come from.
 #[derive(Debug, Default)]
-pub struct ActivationScratch([Scratch; 9]);
+pub struct ActivationScratch([Scratch; 10]);
 
 impl ActivationScratch {
     /// Buffers for `tokens` tokens, and so many elements of parts of attention and of low-rank products.
@@ -113,9 +120,12 @@ impl ActivationScratch {
         tokens: usize,
         [parts, low]: [usize; 2],
     ) -> Result<Activations> {
-        let [h, normed, mixer_in, mixed, out, both, gated, of_parts, of_low] = &mut self.0;
+        let [h, normed, mixer_in, mixed, out, both, gated, of_parts, of_low, quantised] = &mut self.0;
         let of = |scratch: &mut Scratch, width: usize| scratch.fit(gpu, "activations", tokens * width);
+        // The head takes any number of tokens, the layers FEW.
+        let elems = (tokens * widths.hidden).max(tokens.min(FEW) * widths.most());
         Ok(Activations {
+            quantised: quantised.fit(gpu, "quantised activations", elems / GROUP * QUANTISED)?,
             h: of(h, widths.hidden)?,
             normed: of(normed, widths.hidden)?,
             mixer_in: of(mixer_in, widths.mixer_in)?,

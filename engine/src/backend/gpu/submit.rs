@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use lean_shaders::{ConvSlot, Facts, Tile, Token, CHOSEN};
 
 /// Tokens of one pass at most, whatever the device holds: more gain nothing and only delay a cancellation.
-const MAX_TOKENS: usize = 2048;
+pub const MAX_TOKENS: usize = 2048;
 
 /// Tokens that may wait on the device to be read by a pass or by the host.
 const CHOSEN_PLACES: u32 = 4096;
