@@ -109,9 +109,16 @@ mod tests {
     fn twins_have_the_shaders_sizes() {
         assert_eq!(GEMM.bindings[0], Binding::Uniform { bytes: std::mem::size_of::<ProductParams>() as u64 });
         assert_eq!((std::mem::size_of::<Token>(), std::mem::size_of::<ConvSlot>()), (16, 16));
-        assert_eq!(KERNELS.len(), 22);
+        assert_eq!(KERNELS.len(), 23);
         let with_subgroups: Vec<&str> = KERNELS.iter().filter(|k| k.subgroups).map(|k| k.name).collect();
-        let names = ["matvec4_bytes", "matvec4_subgroup", "matvec_bytes", "matvec_subgroup", "quantise"];
+        let names = [
+            "matvec4_bytes",
+            "matvec4_subgroup",
+            "matvec_alone",
+            "matvec_bytes",
+            "matvec_subgroup",
+            "quantise",
+        ];
         assert_eq!(with_subgroups, names);
     }
 

@@ -52,13 +52,13 @@ fn affine(d: f32, m: f32, steps: f32) -> vec4<f32> {
     return vec4<f32>(s, m - s, s, m - s);
 }
 
-// d and m of sub-block j of a Q4_K or Q5_K block whose header begins at `at`.
-fn k_scale(at: u32, j: u32) -> vec2<f32> {
-    let d = unpack2x16float(scales[at]);
+// d and m of sub-block j of a Q4_K or Q5_K block, by the words of its header.
+fn k_scale(words: vec4<u32>, j: u32) -> vec2<f32> {
+    let d = unpack2x16float(words.x);
     let shift = 8u * (j % 4u);
-    let x = scales[at + 1u] >> shift;
-    let y = scales[at + 2u] >> shift;
-    let z = scales[at + 3u] >> shift;
+    let x = words.y >> shift;
+    let y = words.z >> shift;
+    let z = words.w >> shift;
     var scale = x & 63u;
     var low = y & 63u;
     if j >= 4u {
@@ -66,6 +66,11 @@ fn k_scale(at: u32, j: u32) -> vec2<f32> {
         low = ((z >> 4u) & 15u) | (((y >> 6u) & 3u) << 4u);
     }
     return vec2<f32>(d.x * f32(scale), -(d.y * f32(low)));
+}
+
+// Four words from `at`.
+fn header(at: u32) -> vec4<u32> {
+    return vec4<u32>(scales[at], scales[at + 1u], scales[at + 2u], scales[at + 3u]);
 }
 
 // Byte i of a word, signed.
@@ -104,12 +109,12 @@ fn load(g: u32) -> Group {
         let d = unpack2x16float(scales[2u * g + 1u]);
         q.scale = affine(d.x, d.y, 32.0);
     } else if FORMAT == Q4_K {
-        let d = k_scale(g / 8u * 4u, g % 8u);
+        let d = k_scale(header(g / 8u * 4u), g % 8u);
         q.scale = affine(d.x, d.y, 16.0);
     } else if FORMAT == Q5_K {
         let at = g / 8u * 12u;
         q.high.x = scales[at + 4u + g % 8u];
-        let d = k_scale(at, g % 8u);
+        let d = k_scale(header(at), g % 8u);
         q.scale = affine(d.x, d.y, 32.0);
     } else if FORMAT == Q6_K {
         let at = g / 8u * 21u;

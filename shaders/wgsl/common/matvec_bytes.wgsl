@@ -4,6 +4,7 @@
 #import "common/grid.wgsl"
 #import "common/product.wgsl"
 #import "common/bytes.wgsl"
+#import "common/bytes_sum.wgsl"
 #requires subgroups
 
 // Of each token: `[vector][group]`, as `quantise` says.
@@ -11,36 +12,16 @@
 
 const LANES: u32 = 128u;
 
-fn dots(w: vec4<u32>, x: vec4<u32>) -> i32 {
-    return dot4I8Packed(w.x, x.x) + dot4I8Packed(w.y, x.y) + dot4I8Packed(w.z, x.z) + dot4I8Packed(w.w, x.w);
+fn vector_at(at: u32, vector: u32) -> vec4<u32> {
+    return x[at + vector * params.groups];
 }
 
-// (factor, value) of a group whose activations begin at `at`; the product of the two counts.
-fn group_sum(q: Bytes, at: u32) -> vec2<f32> {
-    let mark = x[at + 6u * params.groups];
-    let scale = bitcast<f32>(mark.x);
-    let sums = bitcast<vec2<i32>>(mark.yz);
-    let top_a = dots(q.first, x[at]);
-    let top_b = dots(q.second, x[at + params.groups]);
-    let mid_a = dots(q.first, x[at + 2u * params.groups]);
-    let mid_b = dots(q.second, x[at + 3u * params.groups]);
-    let low_a = dots(q.first, x[at + 4u * params.groups]);
-    let low_b = dots(q.second, x[at + 5u * params.groups]);
-    if FORMAT == Q6_K {
-        let a = f32((top_a << 14u) + (mid_a << 7u) + low_a - MIDDLE * sums.x);
-        let b = f32((top_b << 14u) + (mid_b << 7u) + low_b - MIDDLE * sums.y);
-        return vec2<f32>(scale, fma(q.scale.x, a, q.scale.z * b));
-    }
-    if FORMAT == Q8_0 {
-        // 32 products of numbers of 8 and 22 bits are too large for one integer.
-        let rest = f32(((mid_a + mid_b) << 7u) + low_a + low_b);
-        return vec2<f32>(q.scale.x, scale * fma(f32(top_a + top_b), 16384.0, rest));
-    }
-    let sum = ((top_a + top_b) << 14u) + ((mid_a + mid_b) << 7u) + low_a + low_b;
-    if FORMAT == Q4_0 || FORMAT == Q5_0 {
-        return vec2<f32>(q.scale.x, scale * f32(sum - MIDDLE * (sums.x + sums.y)));
-    }
-    return vec2<f32>(scale, fma(q.scale.x, f32(sum), q.scale.y * f32(sums.x + sums.y)));
+fn scale_at(at: u32) -> f32 {
+    return bitcast<f32>(x[at + 6u * params.groups].x);
+}
+
+fn sums_at(at: u32) -> vec2<i32> {
+    return bitcast<vec2<i32>>(x[at + 6u * params.groups].yz);
 }
 
 @compute @workgroup_size(LANES)
@@ -75,11 +56,16 @@ fn main(
             let c{u} = c + {u}u * size;
 #for p in 0..{PAIRS}
 #for e in 0..2
-            let q{u}_{p}_{e} = load_bytes(w{p}_{e} + c{u});
+            let r{u}_{p}_{e} = read_group(w{p}_{e} + c{u});
 #end
 #end
 #end
 #for u in 0..{ROUNDS}
+#for p in 0..{PAIRS}
+#for e in 0..2
+            let q{u}_{p}_{e} = bytes_of(r{u}_{p}_{e}, w{p}_{e} + c{u});
+#end
+#end
 #for t in 0..{TOKENS}
 #for p in 0..{PAIRS}
 #for e in 0..2
@@ -96,7 +82,7 @@ fn main(
 #for p in 0..{PAIRS}
 #for e in 0..2
             {
-                let q = load_bytes(w{p}_{e} + c);
+                let q = bytes_of(read_group(w{p}_{e} + c), w{p}_{e} + c);
 #for t in 0..{TOKENS}
                 {
                     let v = group_sum(q, x{t} + c);

@@ -74,7 +74,7 @@ impl Gpu {
         let info = adapter.get_info();
         let hardware = info.device_type != wgpu::DeviceType::Cpu;
         let fits =
-            subgroups && info.subgroup_min_size >= 8 && limits.max_compute_invocations_per_workgroup >= 256;
+            subgroups && info.subgroup_min_size >= 8 && limits.max_compute_invocations_per_workgroup >= 512;
         let byte_subgroup =
             (fits && options.bytes.unwrap_or(hardware)).then_some(info.subgroup_max_size as usize);
         let timestamps = features.contains(wgpu::Features::TIMESTAMP_QUERY);

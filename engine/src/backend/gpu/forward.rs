@@ -127,9 +127,10 @@ impl Model {
             self.norm(r, apart, x, &a.normed, tokens, false)?;
             (x, norm) = (&a.normed, None);
         }
+        let groups = stack.groups();
+        let alone = few && self.kernels.takes_alone(groups, tokens);
         let bytes = |piece: &Piece| few && self.kernels.takes_bytes(piece.format);
-        if stack.pieces.iter().any(bytes) {
-            let groups = stack.groups();
+        if !alone && stack.pieces.iter().any(bytes) {
             let params = shaders::QuantiseParams { groups: groups as u32, eps: norm.map_or(0.0, |n| n.eps) };
             let weight = norm.map_or(&self.nothing, |n| &n.weight);
             let (kernel, grid) = self.kernels.quantise(norm.is_some(), groups, tokens)?;
@@ -148,9 +149,16 @@ impl Model {
                 eps: norm.map_or(0.0, |n| n.eps),
             };
             let bias = stack.bias.as_ref().unwrap_or(&self.nothing);
-            let weight = norm.map_or(&self.nothing, |n| &n.by_vector);
+            let weight = match norm {
+                Some(n) if alone && bytes(piece) => &n.weight,
+                Some(n) => &n.by_vector,
+                None => &self.nothing,
+            };
             let mut buffers = [&piece.weights, &piece.scales, x, weight, bias, y];
             let (kernel, grid) = match few {
+                _ if alone && bytes(piece) => {
+                    self.kernels.alone(piece.format, groups, norm.is_some(), piece.rows)?
+                }
                 _ if bytes(piece) => {
                     (buffers[2], buffers[3]) = (&a.quantised, &self.nothing);
                     self.kernels.few_bytes(piece.format, piece.rows, tokens)?

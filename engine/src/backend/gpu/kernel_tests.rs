@@ -319,6 +319,45 @@ fn product_of_bytes(gpu: &Gpu, r: &mut Random, dtype: DType, round: usize) {
     assert!(all.iter().all(|y| *y == all[0]), "a token's sums depend on how many there are");
 }
 
+/// One token that the product itself quantises: bit by bit what the kernels one after the other make of it.
+fn product_alone(gpu: &Gpu, r: &mut Random, dtype: DType, round: usize) {
+    let (groups, mode, norm) = (8 * r.size(1, 12), round as u32 % 4, round / 2 % 2 == 1);
+    let rows = if mode >= 2 { 2 * r.size(1, 80) } else { r.size(1, 160) };
+    let m = matrix(r, dtype, rows, 32 * groups);
+    let mut small = |n| r.values(n).iter().map(|v| 0.1 * v).collect::<Vec<f32>>();
+    let (x, weight) = (small(32 * groups), small(32 * groups));
+    let params = ProductParams {
+        rows: rows as u32,
+        groups: groups as u32,
+        tokens: 1,
+        stride: rows as u32,
+        mode,
+        eps: 1e-5,
+        ..Default::default()
+    };
+    let (bias, mut y) = (r.values(rows), r.values(rows));
+    let before = y.clone();
+    let number = m.format.number.to_string();
+    let normed = if norm { "true" } else { "false" };
+    let rest = [&m.planes.weights[..], &m.planes.scales[..]];
+    let buffers = [rest[0], rest[1], bytes(&x), bytes(&weight), bytes(&bias), bytes(&before)];
+    let constants =
+        [("FORMAT", &*number), ("NORM", normed), ("ROOM", if groups > 64 { "128" } else { "64" })];
+    let got = run(gpu, &MATVEC_ALONE, &constants, &params, &buffers, [1 + round as u32 % 2, 1, 1]);
+    twin::matvec(&params, &m.values, &x, norm.then_some(&weight[..]), &bias, &mut y);
+    let what = format!("matvec_alone {dtype} mode {mode} norm {norm} {rows} x {groups}");
+    close(&what, &got[0], &y, 2e-5);
+
+    let quantised = vec![0u32; 28 * groups];
+    let of = QuantiseParams { groups: groups as u32, eps: 1e-5 };
+    let grid = [(8 * groups).div_ceil(QUANTISE_LANES) as u32, 1, 1];
+    let buffers = [bytes(&x), bytes(&weight), bytes(&quantised)];
+    let words = run(gpu, &QUANTISE, &[("NORM", normed)], &of, &buffers, grid);
+    let buffers = [rest[0], rest[1], bytes(&words[0]), bytes(&[0u32]), bytes(&bias), bytes(&before)];
+    let apart = run(gpu, &MATVEC_BYTES, &[("FORMAT", &*number)], &params, &buffers, [1, 1, 1]);
+    assert_eq!(apart[0], got[0], "{what}");
+}
+
 #[test]
 fn bytes_of_few_tokens() {
     let Some(gpu) = open().filter(|gpu| gpu.subgroups) else { return };
@@ -326,6 +365,7 @@ fn bytes_of_few_tokens() {
     let types = DType::ALL.into_iter().filter(|dtype| Format::of(*dtype).has_bytes());
     for (round, dtype) in types.cycle().take(24).enumerate() {
         product_of_bytes(&gpu, &mut r, dtype, round);
+        product_alone(&gpu, &mut r, dtype, round);
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Kernels {
     byte_rows: usize,
     /// There is workgroup memory for wide tiles.
     wide: bool,
+    /// Bytes of workgroup memory.
+    memory: u32,
 }
 
 /// Invocations of a workgroup of `matvec_bytes`, each subgroup of which takes two rows, and of `quantise`.
@@ -41,6 +43,10 @@ pub const QUANTISE_LANES: usize = 256;
 pub const MATVEC_ROWS: usize = 8;
 /// Rows and tokens of a workgroup of the product with few.
 pub const MATVEC4: (usize, usize) = (4, 4);
+/// Invocations of a workgroup of `matvec_alone`, and its workgroups at most: two for each core of a large device, since
+/// all of them quantise the same.
+const ALONE_LANES: usize = 512;
+const ALONE_GROUPS: usize = 264;
 /// How much more a subgroup takes of `matvec4_bytes`: rows against those of `matvec_bytes`, and tokens.
 pub const BYTES4: (usize, usize) = (2, 4);
 /// More tokens than this are worth a tile of [`GEMM`].
@@ -61,6 +67,13 @@ fn lanes(groups: usize) -> u32 {
         33..=96 => 64,
         _ => 128,
     }
+}
+
+/// The groups that a workgroup of `matvec_alone` has room for, of those that it is validated with.
+fn room_for(memory: u32, groups: usize) -> Option<usize> {
+    // Six vectors and three words a group, and some sums.
+    let fits = |room: &usize| *room >= groups && room * 108 + 256 <= memory as usize;
+    [64, 128, 256, 448].into_iter().find(fits)
 }
 
 fn variant(kernel: &'static Kernel, constants: Constants) -> (Variant, &'static Kernel) {
@@ -98,6 +111,12 @@ fn few(subgroups: bool, one: bool, format: Format, groups: usize, norm: bool) ->
 fn few_bytes(one: bool, format: Format) -> (Variant, &'static Kernel) {
     let kernel = if one { &shaders::MATVEC_BYTES } else { &shaders::MATVEC4_BYTES };
     variant(kernel, [("FORMAT", format.number), UNUSED, UNUSED])
+}
+
+/// The same of one token, whose activations of at most `room` groups each workgroup quantises for itself.
+fn alone(format: Format, norm: bool, room: usize) -> (Variant, &'static Kernel) {
+    let room = ("ROOM", room as u32);
+    variant(&shaders::MATVEC_ALONE, [("FORMAT", format.number), ("NORM", norm.into()), room])
 }
 
 fn quantise(norm: bool) -> (Variant, &'static Kernel) {
@@ -159,7 +178,13 @@ impl Kernels {
                     want(many(piece.format, true));
                 }
                 if byte_rows > 0 && piece.format.has_bytes() {
-                    want(few_bytes(true, piece.format));
+                    match room_for(gpu.limits.max_compute_workgroup_storage_size, stack.groups()) {
+                        Some(room) => {
+                            want(alone(piece.format, false, room));
+                            want(alone(piece.format, norm, room));
+                        }
+                        None => want(few_bytes(true, piece.format)),
+                    }
                     want(few_bytes(false, piece.format));
                     want(quantise(false));
                     want(quantise(true));
@@ -220,7 +245,13 @@ impl Kernels {
             gpu.pipeline(kernel, &constants)
         })?;
         let all = wanted.into_iter().map(|(variant, _)| variant).zip(compiled).collect();
-        Ok(Kernels { all, subgroups: gpu.subgroups, byte_rows, wide })
+        Ok(Kernels {
+            all,
+            subgroups: gpu.subgroups,
+            byte_rows,
+            wide,
+            memory: gpu.limits.max_compute_workgroup_storage_size,
+        })
     }
 
     fn get(&self, wanted: (Variant, &'static Kernel)) -> Result<&Arc<Pipeline>> {
@@ -247,6 +278,26 @@ impl Kernels {
     /// Whether a piece's products with few tokens read what [`Kernels::quantise`] writes.
     pub fn takes_bytes(&self, format: Format) -> bool {
         self.byte_rows > 0 && format.has_bytes()
+    }
+
+    /// Whether so many tokens of so many groups are quantised by the products of bytes themselves.
+    pub fn takes_alone(&self, groups: usize, tokens: usize) -> bool {
+        self.byte_rows > 0 && tokens == 1 && room_for(self.memory, groups).is_some()
+    }
+
+    /// The product of a piece that [takes bytes](Kernels::takes_bytes) with a token that it
+    /// [quantises itself](Kernels::takes_alone).
+    pub fn alone(
+        &self,
+        format: Format,
+        groups: usize,
+        norm: bool,
+        rows: usize,
+    ) -> Result<(&Arc<Pipeline>, [u32; 3])> {
+        let room = room_for(self.memory, groups).unwrap_or(groups);
+        let rows_of_one = self.byte_rows * ALONE_LANES / BYTES_LANES;
+        let grid = [rows.div_ceil(rows_of_one).min(ALONE_GROUPS) as u32, 1, 1];
+        Ok((self.get(alone(format, norm, room))?, grid))
     }
 
     /// Activations for the products of bytes, and the workgroups for `groups` groups of each token.
