@@ -48,7 +48,8 @@ pub fn quantised(groups: usize, words: &[u32]) -> Vec<f32> {
             let at = |vector: usize, k: usize| words[4 * (vector * groups + g) + k];
             let scale = f64::from(f32::from_bits(at(6, 0)));
             for e in 0..GROUP {
-                let byte = |plane| f64::from(at(2 * plane + e / 16, e % 16 / 4).to_le_bytes()[e % 4] as i8);
+                let byte =
+                    |plane: usize| f64::from(at(2 * plane + e / 16, e % 16 / 4).to_le_bytes()[e % 4] as i8);
                 values.push((scale * ((byte(0) * 128.0 + byte(1)) * 128.0 + byte(2))) as f32);
             }
         }
