@@ -58,18 +58,35 @@ pub fn reflect(name: String, linked: Linked) -> Result<Kernel, String> {
     })
 }
 
-/// The `const` lines of every combination of values.
+/// Combinations of values that are all validated; of more, those that differ from the first or from the last one in
+/// one value.
+const ALL: usize = 24;
+
+/// The `const` lines of the combinations of values that are validated.
 fn variants(constants: &[Constant]) -> Vec<String> {
-    let mut fronts = vec![String::new()];
-    for c in constants {
-        fronts = fronts
-            .iter()
-            .flat_map(|front| {
-                c.values.iter().map(move |v| format!("{front}const {}: {} = {v};\n", c.name, c.ty))
-            })
-            .collect();
+    let line = |c: &Constant, v: &str| format!("const {}: {} = {v};\n", c.name, c.ty);
+    if constants.iter().map(|c| c.values.len()).product::<usize>() <= ALL {
+        let add = |fronts: Vec<String>, c: &Constant| {
+            let with = |front: &String| -> Vec<String> {
+                c.values.iter().map(|v| format!("{front}{}", line(c, v))).collect()
+            };
+            fronts.iter().flat_map(with).collect()
+        };
+        return constants.iter().fold(vec![String::new()], add);
     }
-    fronts
+    let mut fronts = std::collections::BTreeSet::new();
+    for corner in [0, usize::MAX] {
+        for changed in constants {
+            for value in &changed.values {
+                let of = |c: &Constant| {
+                    let base = &c.values[corner.min(c.values.len() - 1)];
+                    line(c, if c.name == changed.name { value } else { base })
+                };
+                fronts.insert(constants.iter().map(of).collect::<String>());
+            }
+        }
+    }
+    fronts.into_iter().collect()
 }
 
 fn validate(name: &str, text: &str, subgroups: bool) -> Result<Module, String> {

@@ -1,7 +1,8 @@
 //! The WGSL kernels of lean.
 //!
 //! Every file in `wgsl/` is one kernel with one entry point, `main`. The build script pastes its `#import`s,
-//! validates it with naga once for every combination of the values its `#const` lines list, and writes the
+//! validates it with naga for the combinations of the values its `#const` lines list (all, or where these are many,
+//! all that differ in one value from the first or from the last), and writes the
 //! result into this crate. At run time only `const` lines are put in front ([`Kernel::source`]). Binding 0 is a
 //! uniform struct, whose Rust twin is generated here; the others are storage buffers.
 //!

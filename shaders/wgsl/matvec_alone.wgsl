@@ -7,7 +7,7 @@
 #import "common/quantise.wgsl"
 #const NORM: bool in false, true
 // Groups that there is memory for.
-#const ROOM: u32 in 64, 128, 256, 448
+#const ROOM: u32 in 128, 256, 448
 
 // [groups * 32]
 @group(0) @binding(3) var<storage, read> x: array<vec4<f32>>;

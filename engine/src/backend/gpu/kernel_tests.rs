@@ -342,7 +342,7 @@ fn product_alone(gpu: &Gpu, r: &mut Random, dtype: DType, round: usize) {
     let rest = [&m.planes.weights[..], &m.planes.scales[..]];
     let buffers = [rest[0], rest[1], bytes(&x), bytes(&weight), bytes(&bias), bytes(&before)];
     let constants =
-        [("FORMAT", &*number), ("NORM", normed), ("ROOM", if groups > 64 { "128" } else { "64" })];
+        [("FORMAT", &*number), ("NORM", normed), ("ROOM", if round % 2 == 0 { "128" } else { "256" })];
     let got = run(gpu, &MATVEC_ALONE, &constants, &params, &buffers, [1 + round as u32 % 2, 1, 1]);
     twin::matvec(&params, &m.values, &x, norm.then_some(&weight[..]), &bias, &mut y);
     let what = format!("matvec_alone {dtype} mode {mode} norm {norm} {rows} x {groups}");

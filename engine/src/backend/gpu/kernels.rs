@@ -73,7 +73,7 @@ fn lanes(groups: usize) -> u32 {
 fn room_for(memory: u32, groups: usize) -> Option<usize> {
     // Six vectors and three words a group, and some sums.
     let fits = |room: &usize| *room >= groups && room * 108 + 256 <= memory as usize;
-    [64, 128, 256, 448].into_iter().find(fits)
+    [128, 256, 448].into_iter().find(fits)
 }
 
 fn variant(kernel: &'static Kernel, constants: Constants) -> (Variant, &'static Kernel) {
