@@ -154,20 +154,21 @@ fn main(
 #for h in 0..8
         var dot{h} = 0.0;
 #end
-        // All reads of a page are under way before the first is waited for, which a loop would not do.
-#for j in 0..16
+        // All reads of a page are under way before the first is waited for, which a loop would not do; but for those
+        // of heads beyond 128 elements.
+#for j in 0..8
         var k{j} = vec4<f32>();
         if {j}u < WIDTH / 4u && seen {
             k{j} = pages[keys + key * WIDTH + 4u * {j}u + quarter];
         }
 #end
-#for j in 0..16
+#for j in 0..8
         var v{j} = vec4<f32>();
         if {j}u < ROUNDS && slice < SLICES {
             v{j} = pages[keys + to_values() + min(slice + {j}u * SLICES, KEYS - 1u) * WIDTH + place];
         }
 #end
-#for j in 0..16
+#for j in 0..8
         if {j}u < WIDTH / 4u {
 #for h in 0..8
             if {h}u < GROUP {
@@ -176,6 +177,18 @@ fn main(
 #end
         }
 #end
+        for (var j = 8u; j < WIDTH / 4u; j++) {
+            let i = 4u * j + quarter;
+            var k = vec4<f32>();
+            if seen {
+                k = pages[keys + key * WIDTH + i];
+            }
+#for h in 0..8
+            if {h}u < GROUP {
+                dot{h} += dot(k, query[{h}u * WIDTH + i]);
+            }
+#end
+        }
 #for h in 0..8
         if {h}u < GROUP {
             dots[{h}u * LANES + lane] = dot{h};
@@ -215,7 +228,7 @@ fn main(
             best{h} = top;
         }
 #end
-#for j in 0..16
+#for j in 0..8
         if {j}u < ROUNDS && slice < SLICES {
             let p = min(slice + {j}u * SLICES, KEYS - 1u);
             let counts = slice + {j}u * SLICES == p && p >= low && p < high;
@@ -230,6 +243,19 @@ fn main(
 #end
         }
 #end
+        for (var j = 8u; j < ROUNDS; j++) {
+            let p = min(slice + j * SLICES, KEYS - 1u);
+            let value = pages[keys + to_values() + p * WIDTH + place];
+            let counts = slice + j * SLICES == p && p >= low && p < high;
+            let v = select(vec4<f32>(), value, counts);
+#for h in 0..8
+            if {h}u < GROUP {
+                let chance = select(0.0, chances[{h}u * KEYS + p], counts);
+                acc{h} += chance * v;
+                total{h} += chance;
+            }
+#end
+        }
     }
 
     let alone = groups.y == 1u;
