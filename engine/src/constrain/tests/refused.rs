@@ -38,9 +38,9 @@ fn refused_schemas_name_place_keyword_and_reason() {
         (json!({"type": "array", "contains": false}), "", "contains", "no finite value"),
         (
             json!({"allOf": [{"properties": {"a": {}}}, {"required": ["a"], "unevaluatedProperties": false}], "type": "object"}),
-            "/allOf/1",
+            "",
             "schema",
-            "no finite value",
+            "without allOf or without type",
         ),
         (
             json!({"type": "object", "required": ["a", "b", "c"], "unevaluatedProperties": false, "anyOf": [
