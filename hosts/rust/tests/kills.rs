@@ -19,7 +19,7 @@ const MARK: &str = "LEAN_KILLS_ROUND";
 /// What a helper's environment says about the bridge and the checkpoint's file.
 const HELPER: &str = "LEAN_KILLS_FILE";
 /// After so many words a new file is begun: the echo model holds 4096.
-const WORDS_MAX: u32 = 3000;
+const WORDS_MAX: u32 = 900;
 
 /// Evenly spread numbers, the same in every run.
 struct Random(u64);
