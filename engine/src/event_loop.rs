@@ -5,8 +5,11 @@
 //! meanwhile.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::task::{Wake, Waker};
+#[cfg(feature = "gpu")]
+use std::{
+    sync::Arc,
+    task::{Wake, Waker},
+};
 
 thread_local! {
     static HOST: Cell<Option<Host>> = const { Cell::new(None) };
@@ -24,7 +27,7 @@ pub struct Host {
     pub lost: fn(&str),
 }
 
-/// Says how the host takes turns.
+/// Says how the host takes turns. One that has no GPU, or cannot suspend a call, says nothing: then none is looked for.
 pub fn set(host: Host) {
     HOST.set(Some(host));
 }
@@ -34,7 +37,14 @@ pub(crate) fn turn() -> bool {
     HOST.get().is_some_and(|host| (host.turn)())
 }
 
+/// Whether the host has a GPU and can wait for it.
+#[cfg(feature = "gpu")]
+pub(crate) fn is_set() -> bool {
+    HOST.get().is_some()
+}
+
 /// What `turn` waits for may have happened.
+#[cfg(feature = "gpu")]
 pub(crate) fn wake() {
     if let Some(host) = HOST.get() {
         (host.wake)();
@@ -42,6 +52,7 @@ pub(crate) fn wake() {
 }
 
 /// Wakes whoever takes a turn.
+#[cfg(feature = "gpu")]
 pub(crate) fn waker() -> Waker {
     struct Woken;
     impl Wake for Woken {

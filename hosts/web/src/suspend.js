@@ -27,3 +27,8 @@ function untilWoken() {
 
 /** The engine's import: 1 after other events were handled, 0 at once where that cannot be. */
 export const turn = suspends ? new WebAssembly.Suspending(untilWoken) : () => 0;
+
+const inWorker = typeof WorkerGlobalScope === 'function' && globalThis instanceof WorkerGlobalScope;
+
+/** The engine's import: 1 where there is WebGPU that can be waited for. */
+export const gpu = () => Number(suspends && inWorker && Boolean(globalThis.navigator?.gpu));

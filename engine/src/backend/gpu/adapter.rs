@@ -76,6 +76,7 @@ fn kind(kind: wgpu::DeviceType) -> &'static str {
 
 /// All adapters, best first.
 async fn all() -> Result<Vec<wgpu::Adapter>> {
+    super::pair::may_look()?;
     if wgpu::Instance::enabled_backend_features().is_empty() {
         return Err(Error::Device { reason: "this build has no GPU interface for this target".into() });
     }

@@ -15,12 +15,22 @@ const HANG: Duration = Duration::from_secs(120);
 fn turn() -> Result<()> {
     match event_loop::turn() {
         true => Ok(()),
-        false => Err(Error::Device {
-            reason:
-                "the answers of a GPU cannot be awaited here: the browser would have to suspend WebAssembly \
-                     (JavaScript promise integration); use the CPU"
-                    .into(),
-        }),
+        false => Err(no_gpu()),
+    }
+}
+
+fn no_gpu() -> Error {
+    let reason =
+        "there is no WebGPU here, or its answers cannot be awaited: the browser would have to suspend \
+                  WebAssembly (JavaScript promise integration); use the CPU";
+    Error::Device { reason: reason.into() }
+}
+
+/// Whether there may be a device to look for: outside of pages and their workers wgpu would panic.
+pub fn may_look() -> Result<()> {
+    match event_loop::is_set() {
+        true => Ok(()),
+        false => Err(no_gpu()),
     }
 }
 

@@ -31,7 +31,10 @@ impl Server {
         worker::set(worker);
         host::report_panics();
         host::ask(look);
-        event_loop::set(event_loop::Host { turn: suspend, wake: resume, lost });
+        // SAFETY: as in `suspend`.
+        if unsafe { gpu() } != 0 {
+            event_loop::set(event_loop::Host { turn: suspend, wake: resume, lost });
+        }
         write(&MAGIC);
         let connection = Rc::new(Connection::with_sink(Arc::new(EchoHost(host::WebHost)), |frame| {
             let mut bytes = Vec::new();
@@ -92,6 +95,8 @@ extern "C" {
     fn turn() -> i32;
     /// Ends a `turn`.
     fn wake();
+    /// 1 where there is WebGPU and `turn` can wait for it.
+    fn gpu() -> i32;
 }
 
 fn suspend() -> bool {
