@@ -90,9 +90,8 @@ impl Groups {
 
     /// A member that cannot be one: its group ends for all.
     pub fn refuse(&self, number: u32, target: Target) {
-        if let Ok((gathering, _)) = self.arrive(number, target, None) {
-            gathering.give_up();
-        }
+        // What its others are refused for is theirs to hear.
+        let _ = self.arrive(number, target, None);
     }
 
     /// The group of a member, and the member's number in it. A complete group has no number any more.
@@ -110,8 +109,14 @@ impl Groups {
         let mut state = lock(&gathering.state);
         let index = state.came;
         state.came += 1;
-        if let (Phase::Open(members), Some(member)) = (&mut state.phase, member) {
-            members.push(member);
+        match (&mut state.phase, member) {
+            (Phase::Open(members), Some(member)) => members.push(member),
+            // In the same step: a group that seems complete would start without it.
+            (Phase::Open(_), None) => {
+                state.phase = Phase::GivenUp;
+                gathering.changed.notify_all();
+            }
+            _ => {}
         }
         drop(state);
         if index + 1 == target.members {

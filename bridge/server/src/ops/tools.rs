@@ -29,29 +29,42 @@ pub(super) fn document(tail: &[u8]) -> Outcome<(Value, Vec<String>)> {
 }
 
 /// An open bracket.
-struct Open {
-    /// Whether it is the array of a member `tools`, and where its current element begins.
+struct Open<'a> {
+    /// Its key, quoted; empty in an array.
+    key: &'a [u8],
+    /// Whether it is an array of tools, and where its current element begins.
     tools: bool,
     element: usize,
 }
 
-/// The document without the elements of arrays called `tools` that reach too deep, and their names.
+/// Whether an array with this key, inside of these brackets, holds tools: those of a type, or of a block's chat. What else
+/// is called so, such as a member of a constant, is data.
+fn holds_tools(open: &[Open<'_>], key: &[u8]) -> bool {
+    let mut path: Vec<&[u8]> = open.iter().map(|o| o.key).collect();
+    path.push(key);
+    let of_a_type: [&[u8]; 4] = [b"", b"\"type\"", b"\"tools\"", b"\"tools\""];
+    let of_a_chat: [&[u8]; 5] = [b"", b"\"blocks\"", b"", b"\"chat\"", b"\"tools\""];
+    path == of_a_type || path == of_a_chat
+}
+
+/// The document without tools that reach too deep, and their names.
 fn without_deep_tools(tail: &[u8]) -> (Vec<u8>, Vec<String>) {
     let (mut open, mut deep): (Vec<Open>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
-    // The last string, and whether only a colon has followed it.
-    let (mut at, mut named) = (0, false);
+    // The last string, if only a colon has followed it.
+    let (mut at, mut named) = (0, b"".as_slice());
     // The depth of the array whose current element reaches too deep.
     let mut reached: Option<usize> = None;
     while let Some(&byte) = tail.get(at) {
         match byte {
             b'"' => {
                 let end = string_end(tail, at);
-                named = tail.get(at..end) == Some(b"\"tools\"".as_slice());
+                named = tail.get(at..end).unwrap_or_default();
                 at = end;
                 continue;
             }
             b'[' | b'{' => {
-                open.push(Open { tools: named && byte == b'[', element: at + 1 });
+                let tools = byte == b'[' && holds_tools(&open, named);
+                open.push(Open { key: named, tools, element: at + 1 });
                 if open.len() > JSON_DEPTH_MAX && reached.is_none() {
                     reached = open.iter().position(|o| o.tools);
                 }
@@ -71,7 +84,9 @@ fn without_deep_tools(tail: &[u8]) -> (Vec<u8>, Vec<String>) {
             }
             _ => {}
         }
-        named &= matches!(byte, b':' | b' ' | b'\n' | b'\r' | b'\t');
+        if !matches!(byte, b':' | b' ' | b'\n' | b'\r' | b'\t') {
+            named = b"";
+        }
         at += 1;
     }
     let names = deep.iter().map(|range| name(&tail[range.clone()])).collect::<Vec<String>>();
@@ -173,6 +188,9 @@ mod tests {
         for tail in [
             format!(r#"{{"tools": {nested}"#),
             format!(r#"{{"tools": {{"a": {nested}}}}}"#),
+            // Data that happens to have the name is not cut.
+            format!(r#"{{"type": {{"schema": {{"const": {{"tools": [{nested}, 1]}}}}}}}}"#),
+            format!(r#"{{"type": {{"tools": {{"tools": [{{"tools": [1]}}], "more": {{"tools": [{nested}]}}}}}}}}"#),
             format!(r#"{{"tools": [1], "a": {nested}}}"#),
             format!(r#"{{"type": {{"tools": {{"tools": [{}]}}}}}}"#, deep("only")),
             format!(r#"{{"a": {nested}, "tools": [{nested}]}}"#),
