@@ -190,7 +190,9 @@ mod tests {
             format!(r#"{{"tools": {{"a": {nested}}}}}"#),
             // Data that happens to have the name is not cut.
             format!(r#"{{"type": {{"schema": {{"const": {{"tools": [{nested}, 1]}}}}}}}}"#),
-            format!(r#"{{"type": {{"tools": {{"tools": [{{"tools": [1]}}], "more": {{"tools": [{nested}]}}}}}}}}"#),
+            format!(
+                r#"{{"type": {{"tools": {{"tools": [{{"tools": [1]}}], "more": {{"tools": [{nested}]}}}}}}}}"#
+            ),
             format!(r#"{{"tools": [1], "a": {nested}}}"#),
             format!(r#"{{"type": {{"tools": {{"tools": [{}]}}}}}}"#, deep("only")),
             format!(r#"{{"a": {nested}, "tools": [{nested}]}}"#),
