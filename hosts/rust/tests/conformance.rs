@@ -231,7 +231,10 @@ fn put(w: &mut Writer, of: &str, value: &Value) {
     let inner = |prefix: &str| of.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>'));
     if let Some(inner) = inner("option<") {
         (!value.is_null()).put(w);
-        return if value.is_null() { () } else { put(w, inner, value) };
+        if !value.is_null() {
+            put(w, inner, value);
+        }
+        return;
     }
     if let Some(inner) = inner("seq<") {
         let items = value.as_array().cloned().unwrap_or_default();
