@@ -25,16 +25,9 @@ const GRACE: Duration = Duration::from_millis(150);
 /// How long the last frames may take to be read by the host.
 const LAST_FRAMES: Duration = Duration::from_secs(2);
 
-/// Mesa's device selection asks a display server for its device and prints errors where there is none; adapters are chosen by
-/// lean itself. In a process of our own, before it has threads.
-fn without_mesas_device_selection() {
-    if std::env::var_os("NODEVICE_SELECT").is_none() {
-        std::env::set_var("NODEVICE_SELECT", "1");
-    }
-}
-
 fn main() -> ExitCode {
-    without_mesas_device_selection();
+    #[cfg(feature = "gpu")]
+    lean_server::engine::without_mesas_device_selection();
     let arguments = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(a) => a,
         Err(exit) => return exit.print(),

@@ -250,13 +250,19 @@ impl Error {
     }
 }
 
-/// A zeroed vector whose allocation can fail, for sizes that come from input.
-pub(crate) fn try_zeroed<T: Clone + Default>(len: usize, what: &str) -> Result<Vec<T>> {
+/// An empty vector with room, whose allocation can fail, for sizes that come from input.
+pub(crate) fn try_reserved<T>(len: usize, what: &str) -> Result<Vec<T>> {
     let mut v = Vec::new();
     v.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
         wanted: (len as u64).saturating_mul(std::mem::size_of::<T>() as u64),
         what: what.to_string(),
     })?;
+    Ok(v)
+}
+
+/// A zeroed vector whose allocation can fail, for sizes that come from input.
+pub(crate) fn try_zeroed<T: Clone + Default>(len: usize, what: &str) -> Result<Vec<T>> {
+    let mut v = try_reserved(len, what)?;
     v.resize(len, T::default());
     Ok(v)
 }

@@ -4,12 +4,16 @@
 //! turns, which only the host can arrange: with JavaScript's promise integration (JSPI) the whole call is suspended
 //! meanwhile.
 
+use crate::error::{Error, Result};
 use std::cell::Cell;
+use std::task::Poll;
+use std::time::Duration;
 #[cfg(feature = "gpu")]
 use std::{
     sync::Arc,
     task::{Wake, Waker},
 };
+use web_time::Instant;
 
 thread_local! {
     static HOST: Cell<Option<Host>> = const { Cell::new(None) };
@@ -18,9 +22,9 @@ thread_local! {
 /// How a host takes turns.
 #[derive(Clone, Copy)]
 pub struct Host {
-    /// Returns after other events were handled: when `wake` was called, or after some milliseconds. Returns `false` at once
-    /// where the host cannot suspend a call. No other call of the engine may begin meanwhile.
-    pub turn: fn() -> bool,
+    /// Returns after other events were handled: when `wake` was called, or after some milliseconds. No other call of the
+    /// engine may begin meanwhile.
+    pub turn: fn(),
     /// Ends the `turn` in progress soon: an event arrived that somebody may wait for.
     pub wake: fn(),
     /// Hears why a device was lost, whose models answer nothing but errors from then on.
@@ -32,15 +36,38 @@ pub fn set(host: Host) {
     HOST.set(Some(host));
 }
 
-/// Lets the host handle its events; `false` if it cannot.
-pub(crate) fn turn() -> bool {
-    HOST.get().is_some_and(|host| (host.turn)())
+/// The host, if it has a GPU and can wait for it.
+///
+/// # Errors
+/// [`Error::Device`] otherwise.
+pub(crate) fn host() -> Result<Host> {
+    HOST.get().ok_or_else(|| Error::Device {
+        reason:
+            "there is no WebGPU here, or its answers cannot be awaited: the browser would have to suspend \
+                 WebAssembly (JavaScript promise integration); use the CPU"
+                .into(),
+    })
 }
 
-/// Whether the host has a GPU and can wait for it.
-#[cfg(feature = "gpu")]
-pub(crate) fn is_set() -> bool {
-    HOST.get().is_some()
+/// Asks again after every turn of the host until the answer is there.
+///
+/// # Errors
+/// Those of `ready` and of [`host`]; [`Error::DeviceLost`] after `patience`.
+pub(crate) fn until<T>(patience: Duration, mut ready: impl FnMut() -> Result<Poll<T>>) -> Result<T> {
+    // Most answers are there already.
+    if let Poll::Ready(value) = ready()? {
+        return Ok(value);
+    }
+    let began = Instant::now();
+    loop {
+        if began.elapsed() >= patience {
+            return Err(Error::DeviceLost { reason: format!("no answer for {} s", patience.as_secs()) });
+        }
+        (host()?.turn)();
+        if let Poll::Ready(value) = ready()? {
+            return Ok(value);
+        }
+    }
 }
 
 /// What `turn` waits for may have happened.

@@ -2,6 +2,8 @@
 
 use crate::port::{self, LoadSpec, OnPrefill, OnProgress};
 use lean_engine::gguf::Gguf;
+#[cfg(feature = "gpu")]
+pub use lean_engine::without_mesas_device_selection;
 use lean_engine::{
     Adapter, Block, BranchRequest, CancelToken, Checkpoint, Error, Event, Generation, LoadOptions, Model,
     Request, RequestOptions, Restore, Restored, Result, SaveOptions, Session, SessionOptions, TypeSource,
@@ -21,11 +23,7 @@ impl port::Host for EngineHost {
     }
 
     fn capabilities(&self) -> Vec<String> {
-        let mut all = vec!["cpu".to_string()];
-        if cfg!(feature = "gpu") {
-            all.push("gpu".into());
-        }
-        all
+        capabilities()
     }
 
     fn load(
@@ -34,15 +32,7 @@ impl port::Host for EngineHost {
         on_progress: OnProgress<'_>,
         cancel: &CancelToken,
     ) -> Result<Arc<dyn port::Model>> {
-        let backend = spec.backend.as_deref().unwrap_or("auto").parse()?;
-        let kv = spec.kv.as_deref().unwrap_or("f32");
-        let options = LoadOptions {
-            backend,
-            threads: spec.threads.unwrap_or(0),
-            kv: kv.parse().map_err(|e| Error::invalid("kv", e))?,
-            cancel: cancel.clone(),
-            ..LoadOptions::default()
-        };
+        let options = load_options(spec, cancel)?;
         if spec.path.is_empty() {
             return Err(Error::invalid("path", "is empty; give the path of a .gguf file"));
         }
@@ -50,6 +40,30 @@ impl port::Host for EngineHost {
             .and_then(|gguf| Model::from_gguf_with(gguf, options, on_progress));
         Ok(served(model.map_err(|e| e.of_file(&spec.path))?, spec.context))
     }
+}
+
+/// What this build of the engine can do.
+pub fn capabilities() -> Vec<String> {
+    let mut all = vec!["cpu".to_string()];
+    if cfg!(feature = "gpu") {
+        all.push("gpu".into());
+    }
+    all
+}
+
+/// What a host asks of a load, for the engine.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for a backend or a type of keys and values that there is not.
+pub fn load_options(spec: &LoadSpec, cancel: &CancelToken) -> Result<LoadOptions> {
+    let kv = spec.kv.as_deref().unwrap_or("f32");
+    Ok(LoadOptions {
+        backend: spec.backend.as_deref().unwrap_or("auto").parse()?,
+        threads: spec.threads.unwrap_or(0),
+        kv: kv.parse().map_err(|e| Error::invalid("kv", e))?,
+        cancel: cancel.clone(),
+        ..LoadOptions::default()
+    })
 }
 
 /// A model of the engine behind the port; `context` is the default of its sessions.

@@ -19,6 +19,10 @@ pub use state::{LayerState, StateImage, StateShape, PAGE_TOKENS};
 use crate::cancel::CancelToken;
 use crate::error::Result;
 use std::task::Poll;
+use std::time::Duration;
+
+/// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
+pub(crate) const HANG: Duration = Duration::from_secs(120);
 
 /// A sequence's state (KV pages and convolution windows), owned by the backend that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,5 +1,6 @@
 //! Waiting for a device by blocking the thread.
 
+use crate::backend::HANG;
 use crate::error::{Error, Result};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -8,8 +9,6 @@ use std::time::{Duration, Instant};
 const SPIN: Duration = Duration::from_millis(3);
 /// Between polls of a slow device: short beside a step, long beside the cost of asking.
 const PAUSE: Duration = Duration::from_micros(50);
-/// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
-const HANG: Duration = Duration::from_secs(120);
 
 /// Asks again until the result is there: spinning first, since a decode step takes a millisecond or two on a fast
 /// device and a sleep lasts longer than it is asked to, then sleeping, so that a slow one costs no core. `check` is

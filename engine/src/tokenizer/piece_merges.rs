@@ -6,7 +6,7 @@
 
 use super::bpe::Merge;
 use super::vocab::{Kind, Vocab};
-use crate::error::{try_zeroed, Error, Result};
+use crate::error::{try_reserved, try_zeroed, Error, Result};
 use std::cmp::{Ordering, Reverse};
 use std::iter;
 
@@ -73,7 +73,7 @@ pub(super) fn merges(vocab: &Vocab, scores: &[f32]) -> Result<Vec<Merge>> {
 
 /// The pieces that text is made of. Of equal ones the first counts, and ordinary ones before user-defined ones.
 fn pieces(vocab: &Vocab) -> Result<Vec<u32>> {
-    let mut pieces = reserved(vocab.len())?;
+    let mut pieces = try_reserved(vocab.len(), "merges")?;
     for kind in [Kind::Normal, Kind::UserDefined] {
         for id in (0..vocab.len() as u32).filter(|&id| vocab.kind(id) == Some(kind)) {
             match characters(vocab.bytes(id)) {
@@ -127,7 +127,7 @@ impl Side {
 
 /// By id: the longest other piece that a piece begins or ends with, or `NONE`.
 fn longest_parts(vocab: &Vocab, pieces: &[u32], side: Side) -> Result<Vec<u32>> {
-    let mut sorted = reserved(pieces.len())?;
+    let mut sorted = try_reserved(pieces.len(), "merges")?;
     sorted.extend(pieces.iter().enumerate().map(|(order, &id)| (side.key(vocab.bytes(id)), order as u32)));
     let bytes = |order: u32| vocab.bytes(pieces[order as usize]);
     sorted.sort_unstable_by(|a, b| {
@@ -165,15 +165,6 @@ fn parts(longest: &[u32], id: u32) -> impl Iterator<Item = u32> + '_ {
 /// Pieces are text, whose every character has one byte that is no continuation.
 fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|&&b| b & 0xC0 != 0x80).count()
-}
-
-fn reserved<T>(n: usize) -> Result<Vec<T>> {
-    let mut list = Vec::new();
-    list.try_reserve_exact(n).map_err(|_| Error::OutOfMemory {
-        wanted: (n as u64).saturating_mul(std::mem::size_of::<T>() as u64),
-        what: "merges".into(),
-    })?;
-    Ok(list)
 }
 
 #[cfg(test)]

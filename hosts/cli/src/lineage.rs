@@ -1,5 +1,6 @@
 //! A checkpoint file with the files that it builds on.
 
+use crate::paths::same_file;
 use lean_engine::{Checkpoint, Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -28,9 +29,8 @@ pub fn load(path: &Path, parents: &[PathBuf]) -> Result<Checkpoint> {
 
 /// A delta is worth nothing without what it builds on, so it may not replace that.
 pub fn check_delta_target(out: &Path, checkpoint: &Path, parents: &[PathBuf]) -> Result<()> {
-    let Ok(target) = out.canonicalize() else { return Ok(()) };
-    let same = |path: &&Path| path.canonicalize().is_ok_and(|path| path == target);
-    match std::iter::once(checkpoint).chain(parents.iter().map(PathBuf::as_path)).find(same) {
+    let needed = std::iter::once(checkpoint).chain(parents.iter().map(PathBuf::as_path));
+    match needed.into_iter().find(|path| same_file(path, out)) {
         Some(path) => Err(Error::invalid(
             "--save-checkpoint",
             format!(

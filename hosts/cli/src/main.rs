@@ -11,6 +11,7 @@ mod loading;
 mod lora;
 mod mix;
 mod output;
+mod paths;
 mod progress;
 #[cfg(feature = "pull")]
 mod pull;
@@ -25,7 +26,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     end_with_the_reader();
-    without_mesas_device_selection();
+    #[cfg(feature = "gpu")]
+    lean_engine::without_mesas_device_selection();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
@@ -53,14 +55,6 @@ fn main() -> ExitCode {
             }
             ExitCode::from(exit_code(&error))
         }
-    }
-}
-
-/// Mesa's device selection asks a display server for its device and prints errors where there is none; adapters are chosen by
-/// lean itself. In a process of our own, before it has threads.
-fn without_mesas_device_selection() {
-    if std::env::var_os("NODEVICE_SELECT").is_none() {
-        std::env::set_var("NODEVICE_SELECT", "1");
     }
 }
 

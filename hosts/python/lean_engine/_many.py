@@ -48,12 +48,17 @@ def open_all(branches: Sequence[Any], open_one: Callable[[Any, Group], Request])
     return requests
 
 
+def _because_of_another(error: errors.LeanError) -> bool:
+    """Whether a member only ended because another one of its group did."""
+    return error.details.get("what") == "group"
+
+
 def wait_all(requests: Sequence[Request]) -> list[Message]:
     """All answers, or the error of the first that failed; not that of one that ended because another did."""
     try:
         return [request.wait() for request in requests]
     except errors.LeanError as error:
-        if "group was complete" not in str(error):
+        if not _because_of_another(error):
             raise
         for request in requests:
             request.cancel()
@@ -61,7 +66,7 @@ def wait_all(requests: Sequence[Request]) -> list[Message]:
             try:
                 request.wait()
             except errors.LeanError as other:
-                if "group was complete" not in str(other) and other.code != 500:
+                if not _because_of_another(other) and other.code != 500:
                     raise other from None
         raise
 

@@ -20,13 +20,13 @@ function untilWoken() {
     resume = () => {
       clearTimeout(timer);
       resume = null;
-      resolve(1);
+      resolve();
     };
   });
 }
 
-/** The engine's import: 1 after other events were handled, 0 at once where that cannot be. */
-export const turn = suspends ? new WebAssembly.Suspending(untilWoken) : () => 0;
+/** The engine's import: returns after other events were handled. Called only where `gpu` says 1. */
+export const turn = suspends ? new WebAssembly.Suspending(untilWoken) : () => {};
 
 const inWorker = typeof WorkerGlobalScope === 'function' && globalThis instanceof WorkerGlobalScope;
 

@@ -14,7 +14,8 @@ const NAMES = {
   subgroups: 'WebGPU: subgroups',
   fileSystem: 'Keeps models (OPFS)',
 };
-const said = (value) => (value === true ? 'yes' : value === false ? 'no' : value === 'single' ? 'CPU, one thread with SIMD' : value === 'gpu' ? 'WebGPU' : value === 'threads' ? 'CPU threads with SIMD' : String(value));
+const WORDS = { true: 'yes', false: 'no', single: 'CPU, one thread with SIMD', threads: 'CPU threads with SIMD', gpu: 'WebGPU' };
+const said = (value) => WORDS[value] ?? String(value);
 const table = () => document.getElementById('capabilities');
 
 /** Fills the table. */

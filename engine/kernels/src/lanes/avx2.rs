@@ -104,18 +104,6 @@ impl<D: Dot> Lanes for F32x8<D> {
         F32x8(unsafe { _mm256_set1_ps(x) }, PhantomData)
     }
     #[inline(always)]
-    fn from_array(x: [f32; LANES]) -> Self {
-        // SAFETY: see the module; the array holds eight floats.
-        F32x8(unsafe { _mm256_loadu_ps(x.as_ptr()) }, PhantomData)
-    }
-    #[inline(always)]
-    fn to_array(self) -> [f32; LANES] {
-        let mut r = [0.0; LANES];
-        // SAFETY: see the module; the array holds eight floats.
-        unsafe { _mm256_storeu_ps(r.as_mut_ptr(), self.0) };
-        r
-    }
-    #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
         // SAFETY: see the module; the caller vouches for eight floats.
         F32x8(unsafe { _mm256_loadu_ps(p) }, PhantomData)

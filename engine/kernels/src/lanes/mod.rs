@@ -32,9 +32,19 @@ pub trait Lanes: Copy {
     /// All lanes `x`.
     fn splat(x: f32) -> Self;
     /// Lanes from an array.
-    fn from_array(x: [f32; LANES]) -> Self;
+    #[inline(always)]
+    fn from_array(x: [f32; LANES]) -> Self {
+        // SAFETY: the array holds eight floats.
+        unsafe { Self::load(x.as_ptr()) }
+    }
     /// Lanes to an array.
-    fn to_array(self) -> [f32; LANES];
+    #[inline(always)]
+    fn to_array(self) -> [f32; LANES] {
+        let mut r = [0.0; LANES];
+        // SAFETY: the array holds eight floats.
+        unsafe { self.store(r.as_mut_ptr()) };
+        r
+    }
     /// # Safety
     /// `p` is readable for eight floats; no alignment is needed.
     unsafe fn load(p: *const f32) -> Self;

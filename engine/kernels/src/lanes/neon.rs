@@ -121,18 +121,6 @@ impl<D: Dot> Lanes for F32x8<D> {
         unsafe { F32x8(vdupq_n_f32(x), vdupq_n_f32(x), PhantomData) }
     }
     #[inline(always)]
-    fn from_array(x: [f32; LANES]) -> Self {
-        // SAFETY: the array holds eight floats.
-        unsafe { Self::load(x.as_ptr()) }
-    }
-    #[inline(always)]
-    fn to_array(self) -> [f32; LANES] {
-        let mut r = [0.0; LANES];
-        // SAFETY: the array holds eight floats.
-        unsafe { self.store(r.as_mut_ptr()) };
-        r
-    }
-    #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
         // SAFETY: see the module; the caller vouches for eight floats.
         unsafe { F32x8(vld1q_f32(p), vld1q_f32(p.add(4)), PhantomData) }

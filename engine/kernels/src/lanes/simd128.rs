@@ -94,18 +94,6 @@ impl Lanes for F32x8 {
         F32x8(f32x4_splat(x), f32x4_splat(x))
     }
     #[inline(always)]
-    fn from_array(x: [f32; LANES]) -> Self {
-        // SAFETY: the array holds eight floats.
-        unsafe { Self::load(x.as_ptr()) }
-    }
-    #[inline(always)]
-    fn to_array(self) -> [f32; LANES] {
-        let mut r = [0.0; LANES];
-        // SAFETY: the array holds eight floats.
-        unsafe { self.store(r.as_mut_ptr()) };
-        r
-    }
-    #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
         // SAFETY: the caller vouches for eight floats.
         unsafe { F32x8(v128_load(p.cast()), v128_load(p.add(4).cast())) }

@@ -39,6 +39,19 @@ pub struct Product {
     pub scratch: *mut f32,
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// A product with weights of format `F`, in one of the two ways.
+struct Typed<'a, F, Way> {
+    w: *const u8,
+    group_bytes: usize,
+    /// Blocks of a group.
+    blocks: usize,
+    p: &'a Product,
+    format: PhantomData<(F, Way)>,
+}
+
 /// The product in the format's own code.
 ///
 /// # Safety
@@ -58,11 +71,9 @@ impl ForFormat for Untyped<'_> {
     type Out = ();
 
     fn plain<F: Plain + 'static>(self) {
-        let Untyped { isa, matrix, w, product } = self;
-        let blocks = matrix.padded / F::COLS;
-        let group_bytes = matrix.group_bytes;
-        let typed = plain::Typed::<F> { w, group_bytes, blocks, p: product, format: PhantomData };
-        if !product.x.tiled {
+        let (isa, tiled) = (self.isa, self.product.x.tiled);
+        let typed = self.typed::<F, plain::Floats>(F::COLS);
+        if !tiled {
             isa.call(typed);
         } else {
             // SAFETY: `multiply`'s caller vouches for all pointers and sizes.
@@ -71,9 +82,15 @@ impl ForFormat for Untyped<'_> {
     }
 
     fn quantised<F: Quantised + 'static>(self) {
-        let Untyped { isa, matrix, w, product } = self;
-        let blocks = matrix.padded / F::COLS;
-        let group_bytes = matrix.group_bytes;
-        isa.call(quantised::Typed::<F> { w, group_bytes, blocks, p: product, format: PhantomData });
+        self.isa.call(self.typed::<F, quantised::Integers>(F::COLS));
+    }
+}
+
+impl<'a> Untyped<'a> {
+    /// `cols`: columns of a block.
+    fn typed<F, Way>(&self, cols: usize) -> Typed<'a, F, Way> {
+        let &Untyped { matrix, w, product, .. } = self;
+        let blocks = matrix.padded / cols;
+        Typed { w, group_bytes: matrix.group_bytes, blocks, p: product, format: PhantomData }
     }
 }

@@ -3,11 +3,10 @@
 //! A lane is a row. The products of 32 columns are summed in the order of `k`, then added to the output, part
 //! after part.
 
-use super::Product;
+use super::LINE;
 use crate::activations::{tiles, Activations, TILE, TILED};
 use crate::formats::{Plain, ROWS, UNIT};
 use crate::lanes::{Isa, Kernel, Lanes, LANES};
-use std::marker::PhantomData;
 
 /// Groups of rows that are worked on together for one token.
 pub(super) const GROUPS: usize = 6;
@@ -22,22 +21,15 @@ const PANEL_ROWS: usize = 2 * LANES;
 /// side, which hides from the processor's own prefetcher that memory is read from end to end.
 const PREFETCH_BYTES: usize = 4096;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
 /// Floats of scratch that a product for `n` tokens needs.
 pub(super) fn scratch(n: usize) -> usize {
     PANEL_ROWS * (PANEL_COLS + n)
 }
 
-pub(super) struct Typed<'a, F> {
-    pub(super) w: *const u8,
-    pub(super) group_bytes: usize,
-    /// Blocks of a group.
-    pub(super) blocks: usize,
-    pub(super) p: &'a Product,
-    pub(super) format: PhantomData<F>,
-}
+/// Weights as floats.
+pub(super) enum Floats {}
+
+type Typed<'a, F> = super::Typed<'a, F, Floats>;
 
 /// A few tokens: weights are unpacked to registers.
 impl<F: Plain> Kernel for Typed<'_, F> {

@@ -5,11 +5,10 @@
 //! are added to the output, part after part. The numbers of eight rows and 32 columns stay in eight registers
 //! while all tokens are multiplied with them.
 
-use super::Product;
+use super::LINE;
 use crate::activations::{record_at, Activations, LOW, RECORD, RECORD_TILE, SCALE, SUM, UPPER};
 use crate::formats::{Quantised, ROWS, UNIT};
 use crate::lanes::{Kernel, Lanes, LANES};
-use std::marker::PhantomData;
 
 /// Groups of rows whose outputs for a tile of tokens are held in scratch together.
 const GROUPS: usize = 12;
@@ -20,20 +19,13 @@ const PARTS: usize = 16;
 /// How far ahead of a pass over the weights they are asked for.
 const PREFETCH_BYTES: usize = 2048;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
 /// Floats of scratch that a product needs.
 pub(super) const SCRATCH: usize = GROUPS * LANES * RECORD_TILE;
 
-pub(super) struct Typed<'a, F> {
-    pub(super) w: *const u8,
-    pub(super) group_bytes: usize,
-    /// Blocks of a group.
-    pub(super) blocks: usize,
-    pub(super) p: &'a Product,
-    pub(super) format: PhantomData<F>,
-}
+/// Weights as integers.
+pub(super) enum Integers {}
+
+type Typed<'a, F> = super::Typed<'a, F, Integers>;
 
 impl<F: Quantised> Kernel for Typed<'_, F> {
     type Out = ();

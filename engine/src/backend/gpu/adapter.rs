@@ -37,6 +37,14 @@ pub fn devices() -> Result<Vec<GpuDevice>> {
     Ok(adapters.iter().enumerate().map(|(index, adapter)| device(index, adapter)).collect())
 }
 
+/// Keeps Mesa's device selection quiet, which asks a display server for its device and prints errors where there is none:
+/// adapters are chosen here. It changes the environment, so it is for programs of their own, before they have threads.
+pub fn without_mesas_device_selection() {
+    if std::env::var_os("NODEVICE_SELECT").is_none() {
+        std::env::set_var("NODEVICE_SELECT", "1");
+    }
+}
+
 fn device(index: usize, adapter: &wgpu::Adapter) -> GpuDevice {
     use wgpu::Features as F;
     let (info, limits, has) = (adapter.get_info(), adapter.limits(), adapter.features());

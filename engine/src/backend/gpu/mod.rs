@@ -3,7 +3,7 @@
 //! The plan is executed by [`forward`]: the kernels follow the shape of the work. A [`pass::Pass`] is recorded and
 //! submitted at once, with bind groups and parameters that earlier passes prepared. States are page tables over
 //! pools ([`states`]). Greedy choices, with masks and penalties, are made on the device, go with the next
-//! submission, and can be read by the next pass before the host knows them. Nothing waits except in `native.rs`
+//! submission, and can be read by the next pass before the host knows them. Nothing waits except in `native.rs` and `wasm.rs`
 //! (loading, exporting, and a host-side choice that a following pass depends on).
 
 mod adapter;
@@ -28,7 +28,7 @@ mod tickets;
 mod times;
 mod weights;
 
-pub use adapter::{devices, GpuDevice};
+pub use adapter::{devices, without_mesas_device_selection, GpuDevice};
 
 use super::*;
 use crate::error::{Error, Result};

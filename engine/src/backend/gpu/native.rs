@@ -1,13 +1,10 @@
 //! Waiting for a device, on targets where a thread may block. The twin of `wasm.rs`.
 
 use super::device::Gpu;
+use crate::backend::HANG;
 use crate::error::{Error, Result};
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-
-/// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
-const HANG: Duration = Duration::from_secs(120);
 
 /// Threads that compile kernels.
 const MOST_THREADS: usize = 8;

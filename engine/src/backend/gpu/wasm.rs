@@ -2,36 +2,15 @@
 
 use super::device::Gpu;
 use super::readback::Signal;
-use crate::error::{Error, Result};
+use crate::backend::HANG;
+use crate::error::Result;
 use crate::event_loop;
 use std::future::Future;
 use std::task::{Context, Poll};
-use std::time::Duration;
-use web_time::Instant;
-
-/// A device that has not answered for this long is taken for hung; no pass on real hardware comes near it.
-const HANG: Duration = Duration::from_secs(120);
-
-fn turn() -> Result<()> {
-    match event_loop::turn() {
-        true => Ok(()),
-        false => Err(no_gpu()),
-    }
-}
-
-fn no_gpu() -> Error {
-    let reason =
-        "there is no WebGPU here, or its answers cannot be awaited: the browser would have to suspend \
-                  WebAssembly (JavaScript promise integration); use the CPU";
-    Error::Device { reason: reason.into() }
-}
 
 /// Whether there may be a device to look for: outside of pages and their workers wgpu would panic.
 pub fn may_look() -> Result<()> {
-    match event_loop::is_set() {
-        true => Ok(()),
-        false => Err(no_gpu()),
-    }
+    event_loop::host().map(drop)
 }
 
 /// Runs a future to its end.
@@ -43,7 +22,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return Ok(value);
         }
-        turn()?;
+        (event_loop::host()?.turn)();
     }
 }
 
@@ -60,17 +39,10 @@ pub fn wait(gpu: &Gpu) -> Result<()> {
 
 /// Waits until a callback of the device made `ready` true.
 pub fn until(gpu: &Gpu, ready: impl Fn() -> Result<bool>) -> Result<()> {
-    let began = Instant::now();
-    loop {
+    event_loop::until(HANG, || {
         gpu.check()?;
-        if ready()? {
-            return Ok(());
-        }
-        if began.elapsed() >= HANG {
-            return Err(Error::DeviceLost { reason: format!("no answer for {} s", HANG.as_secs()) });
-        }
-        turn()?;
-    }
+        Ok(if ready()? { Poll::Ready(()) } else { Poll::Pending })
+    })
 }
 
 /// A callback of the device was called.

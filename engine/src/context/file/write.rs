@@ -3,9 +3,13 @@
 use super::table::{Section, Table, HEADER, VERSION};
 use super::*;
 use crate::context::delta;
+use crate::error::try_reserved;
 use std::borrow::Cow;
 use std::hash::Hasher;
 use twox_hash::XxHash3_64;
+
+/// What is allocated, in errors.
+const BYTES: &str = "checkpoint bytes";
 
 /// What is written.
 pub(in crate::context) struct Parts<'a> {
@@ -78,7 +82,7 @@ impl<'a> Encoded<'a> {
     }
 
     pub(in crate::context) fn to_vec(&self) -> Result<Vec<u8>> {
-        let mut out = reserved(self.total)?;
+        let mut out = try_reserved(self.total, BYTES)?;
         self.pieces().for_each(|piece| out.extend_from_slice(piece));
         Ok(out)
     }
@@ -108,7 +112,7 @@ fn pages<'a>(shape: &StateShape, image: &'a StateImage, first: usize) -> Result<
     if image.len % PAGE_TOKENS != 0 {
         let page = image.pages.last().ok_or_else(|| Error::Internal("a page is missing".into()))?;
         let (page, runs) = (floats(page), shape.used_bytes(image.len % PAGE_TOKENS));
-        let mut used = reserved(runs.iter().map(|r| r.len()).sum())?;
+        let mut used = try_reserved(runs.iter().map(|r| r.len()).sum(), BYTES)?;
         runs.into_iter().for_each(|run| used.extend_from_slice(&page[run]));
         out.push(Cow::Owned(used));
     }
@@ -125,14 +129,7 @@ fn floats(floats: &[f32]) -> Cow<'_, [u8]> {
 }
 
 fn concat(pieces: &[Cow<'_, [u8]>]) -> Result<Vec<u8>> {
-    let mut out = reserved(pieces.iter().map(|p| p.len()).sum())?;
+    let mut out = try_reserved(pieces.iter().map(|p| p.len()).sum(), BYTES)?;
     pieces.iter().for_each(|p| out.extend_from_slice(p));
-    Ok(out)
-}
-
-fn reserved(bytes: usize) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(bytes)
-        .map_err(|_| Error::OutOfMemory { wanted: bytes as u64, what: "checkpoint bytes".into() })?;
     Ok(out)
 }

@@ -4,6 +4,7 @@ use crate::encode::{decode, encode};
 use crate::interrupt;
 use crate::mix::{self, row_chunks, Mix};
 use crate::output;
+use crate::paths::same_file;
 use crate::progress::Progress;
 use crate::table::megabytes;
 use clap::Args;
@@ -66,9 +67,9 @@ pub fn run(args: &QuantizeArgs) -> Result<ExitCode> {
 
 /// Reading and replacing one file at once could only go wrong.
 fn refuse_same_file(input: &Path, out: &Path) -> Result<()> {
-    match (input.canonicalize(), out.canonicalize()) {
-        (Ok(a), Ok(b)) if a == b => Err(Error::invalid("OUT.gguf", "is the input itself; name another file")),
-        _ => Ok(()),
+    match same_file(input, out) {
+        true => Err(Error::invalid("OUT.gguf", "is the input itself; name another file")),
+        false => Ok(()),
     }
 }
 

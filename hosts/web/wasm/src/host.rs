@@ -3,8 +3,8 @@
 use crate::source::Source;
 use crate::worker;
 use lean_engine::gguf::Gguf;
-use lean_engine::{BackendChoice, CancelToken, Error, LoadOptions, Model, Result};
-use lean_server::engine::served;
+use lean_engine::{BackendChoice, CancelToken, Error, Model, Result};
+use lean_server::engine::{capabilities, load_options, served};
 use lean_server::port::{Host, LoadSpec, Model as Served, OnProgress};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -43,10 +43,7 @@ impl Host for WebHost {
     }
 
     fn capabilities(&self) -> Vec<String> {
-        match cfg!(feature = "gpu") {
-            true => vec!["cpu".into(), "gpu".into()],
-            false => vec!["cpu".into()],
-        }
+        capabilities()
     }
 
     fn cancel(&self) -> CancelToken {
@@ -59,18 +56,10 @@ impl Host for WebHost {
         on_progress: OnProgress<'_>,
         cancel: &CancelToken,
     ) -> Result<Arc<dyn Served>> {
-        let backend: BackendChoice = spec.backend.as_deref().unwrap_or("auto").parse()?;
-        let kv = spec.kv.as_deref().unwrap_or("f32");
-        let options = LoadOptions {
-            backend,
-            threads: spec.threads.unwrap_or(0),
-            kv: kv.parse().map_err(|e| Error::invalid("kv", e))?,
-            // A page has one adapter, the browser's choice: who asks for it gets it, and `auto` takes no software.
-            allow_software_gpu: backend == BackendChoice::Gpu,
-            prefix_cache: Some(PREFIX_CACHE_BYTES),
-            cancel: cancel.clone(),
-            ..LoadOptions::default()
-        };
+        let mut options = load_options(spec, cancel)?;
+        // A page has one adapter, the browser's choice: who asks for it gets it, and `auto` takes no software.
+        options.allow_software_gpu = options.backend == BackendChoice::Gpu;
+        options.prefix_cache = Some(PREFIX_CACHE_BYTES);
         let gguf = Gguf::from_reader(Box::new(Source::open(&spec.path)?))?;
         let model = Model::from_gguf_with(gguf, options, on_progress)?;
         MODELS.with_borrow_mut(|models| models.insert(spec.path.clone(), model.clone()));

@@ -91,18 +91,18 @@ impl Server {
 
 #[link(wasm_import_module = "../suspend.js")]
 extern "C" {
-    /// Suspends the call of [`Server::run`] until `wake`, or for some milliseconds; 0 at once where that cannot be.
-    fn turn() -> i32;
+    /// Suspends the call of [`Server::run`] until `wake`, or for some milliseconds. Only where `gpu` says so.
+    fn turn();
     /// Ends a `turn`.
     fn wake();
     /// 1 where there is WebGPU and `turn` can wait for it.
     fn gpu() -> i32;
 }
 
-fn suspend() -> bool {
+fn suspend() {
     // SAFETY: the import has this signature and touches no memory of this instance. Whoever calls the exports begins
     // nothing else while `run` is suspended (`instance.js`).
-    unsafe { turn() != 0 }
+    unsafe { turn() }
 }
 
 fn resume() {
