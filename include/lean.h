@@ -103,6 +103,9 @@
 /// Events of the value so far.
 #define LEAN_EVENTS_PARTIAL 8
 
+/// Events of what a token is chosen from.
+#define LEAN_EVENTS_CANDIDATES 16
+
 /// All events, those of newer libraries included.
 #define LEAN_EVENTS_ALL 4294967295
 
@@ -187,6 +190,11 @@
 /// The value so far, if `LEAN_GENERATE_PARTIALS` asked for it: `text` is JSON that parses, of which the first
 /// `done` bytes are final, and `path` the JSON pointer of the innermost value that is being written.
 #define LEAN_EVENT_PARTIAL 4
+
+/// What the next token is chosen from, if `candidates` of the options asked for it: `text` is a JSON array of `{"id", "text",
+/// "probability", "allowed"}`, likeliest first, and at the end the one taken if it is not among them. Probabilities are those
+/// among all tokens at temperature 1, `allowed` says whether the type allows it, `text` is empty for the end.
+#define LEAN_EVENT_CANDIDATES 5
 
 /// A loaded LoRA adapter of one model: immutable, usable from many threads at once.
 typedef struct lean_adapter lean_adapter;
@@ -296,8 +304,9 @@ typedef struct lean_generate_options {
   uint64_t timeout_ms;
   /// `LEAN_EVENTS_*` that a stream reports. Default all.
   uint32_t events;
-  /// Must be 0.
-  uint32_t reserved;
+  /// So many of the likeliest tokens are reported before each that is chosen from logits, as `LEAN_EVENT_CANDIDATES`: at
+  /// most 64, by default 0.
+  uint32_t candidates;
 } lean_generate_options;
 
 /// How to load a model.

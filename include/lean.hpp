@@ -473,6 +473,8 @@ struct GenerateOptions {
   std::optional<std::chrono::milliseconds> timeout;
   /// LEAN_EVENTS_* that a stream reports.
   std::optional<std::uint32_t> events;
+  /// Report so many of the likeliest tokens before each that is chosen (LEAN_EVENT_CANDIDATES, at most 64).
+  std::uint32_t candidates = 0;
   /// Report the value so far (streams of JSON types).
   bool partials = false;
   /// Say how sure the model was: Output::confidence.
@@ -498,6 +500,7 @@ class RawGenerate {
     if (o.seed) raw_.seed = *o.seed;
     if (o.timeout) raw_.timeout_ms = o.timeout->count() < 0 ? 0 : static_cast<std::uint64_t>(o.timeout->count());
     if (o.events) raw_.events = *o.events;
+    raw_.candidates = o.candidates;
     if (o.cancel != nullptr) raw_.cancel = o.cancel->get();
     raw_.flags = (o.partials ? LEAN_GENERATE_PARTIALS : 0) | (o.keep_partial ? LEAN_GENERATE_KEEP_PARTIAL : 0) |
                  (o.confidence ? LEAN_GENERATE_CONFIDENCE : 0);

@@ -41,7 +41,10 @@ pub use facade::{
     BackendChoice, BranchRequest, Context, Generation, LoadOptions, Memory, Model, ModelInfo, ModelPlan,
     Session, SessionOptions,
 };
-pub use generate::{Alternative, Confidence, Event, Finish, Leaf, Output, Request, RequestOptions, Usage};
+pub use generate::{
+    Alternative, Candidate, Confidence, Event, Finish, Leaf, Output, Request, RequestOptions, Usage,
+    MAX_CANDIDATES,
+};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -4,8 +4,8 @@ mod common;
 
 use common::{load, models, session, LFM2, LLAMA};
 use lean_engine::{
-    Block, CancelToken, Checkpoint, Confidence, Error, Finish, Reply, Request, Restore, Session, ToolChoice,
-    ToolSyntax, Tools, Type,
+    Block, CancelToken, Candidate, Checkpoint, Confidence, Error, Event, Finish, Reply, Request, Restore,
+    Session, ToolChoice, ToolSyntax, Tools, Type,
 };
 use serde_json::json;
 
@@ -154,6 +154,65 @@ fn assert_matches_logits(s: &mut Session, tokens: &[u32], confidence: &Confidenc
     assert!((confidence.logprob - sum).abs() < 1e-3, "{} and {sum}", confidence.logprob);
     let leaves: f64 = confidence.leaves.iter().map(|l| l.logprob).sum();
     assert!(leaves >= confidence.logprob - 1e-9 && leaves <= 0.0, "{leaves}");
+}
+
+#[test]
+fn candidates_are_the_likeliest_of_all_and_say_what_the_type_allows() {
+    for name in [LLAMA, LFM2] {
+        let mut request = Request::new(ticket()).max_tokens(80).sample(1.0, 5);
+        request.options.candidates = 4;
+        let mut s = start(name);
+        let mut events = Vec::new();
+        let mut generation = s.generate(&request).unwrap();
+        while let Some(event) = generation.next().unwrap() {
+            events.push(event);
+        }
+        let out = generation.finish().unwrap();
+        let mut again = start(name);
+        let last = *again.tokens().last().unwrap();
+        let end = again.tokens().len() - 1;
+        again.truncate(end).unwrap();
+        let (mut next, mut seen, mut refused) = (last, None, 0);
+        for event in events {
+            match event {
+                Event::Candidates { candidates } => seen = Some(candidates),
+                Event::Token { id, forced, .. } => {
+                    let logits = again.forward(&[next]).unwrap();
+                    assert_eq!(
+                        seen.is_none(),
+                        forced,
+                        "{name}: forced tokens have no candidates, others have"
+                    );
+                    if let Some(candidates) = seen.take() {
+                        refused += candidates.iter().filter(|c| !c.allowed).count();
+                        assert_likeliest(&candidates, &logits, id);
+                    }
+                    next = id;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(next, *out.tokens.last().unwrap());
+        assert!(refused > 0, "{name}: a random model does not keep to the type by itself");
+    }
+    let mut many = Request::new(ticket());
+    many.options.candidates = 65;
+    assert!(matches!(start(LLAMA).generate(&many).err(), Some(Error::InvalidArgument { .. })));
+}
+
+fn assert_likeliest(candidates: &[Candidate], logits: &[f32], taken: u32) {
+    let sum: f64 = logits.iter().map(|x| f64::from(*x).exp()).sum();
+    let mut order: Vec<u32> = (0..logits.len() as u32).collect();
+    order.sort_by(|a, b| logits[*b as usize].total_cmp(&logits[*a as usize]));
+    let ids: Vec<u32> = candidates.iter().map(|c| c.id).collect();
+    assert_eq!(ids[..4], order[..4]);
+    assert!(ids.len() == 4 || ids[4..] == [taken], "{ids:?} and {taken}");
+    let own = candidates.iter().find(|c| c.id == taken).expect("the token itself");
+    assert!(own.allowed, "{own:?}");
+    for c in candidates {
+        let p = f64::from(logits[c.id as usize]).exp() / sum;
+        assert!((c.probability - p).abs() < 1e-4, "{c:?} and {p}");
+    }
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub const LEAN_EVENTS_TOKEN: u32 = 2;
 pub const LEAN_EVENTS_TEXT: u32 = 4;
 /// Events of the value so far.
 pub const LEAN_EVENTS_PARTIAL: u32 = 8;
+/// Events of what a token is chosen from.
+pub const LEAN_EVENTS_CANDIDATES: u32 = 16;
 /// All events, those of newer libraries included.
 pub const LEAN_EVENTS_ALL: u32 = 0xFFFF_FFFF;
 
@@ -156,8 +158,9 @@ pub struct lean_generate_options {
     pub timeout_ms: u64,
     /// `LEAN_EVENTS_*` that a stream reports. Default all.
     pub events: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// So many of the likeliest tokens are reported before each that is chosen from logits, as `LEAN_EVENT_CANDIDATES`: at
+    /// most 64, by default 0.
+    pub candidates: u32,
 }
 
 /// How to continue a value.
@@ -229,7 +232,7 @@ sized!(lean_generate_options {
     cancel,
     timeout_ms,
     events,
-    reserved
+    candidates
 });
 sized!(lean_resume_options { events, cancel });
 
@@ -433,7 +436,7 @@ impl lean_generate_options {
             cancel: null(),
             timeout_ms: NONE,
             events: LEAN_EVENTS_ALL,
-            reserved: 0,
+            candidates: 0,
         }
     }
 
@@ -441,7 +444,6 @@ impl lean_generate_options {
     /// The pointers are as the header demands.
     pub(crate) unsafe fn options(&self) -> Result<RequestOptions> {
         flags(self.flags, LEAN_GENERATE_KEEP_PARTIAL | LEAN_GENERATE_PARTIALS | LEAN_GENERATE_CONFIDENCE)?;
-        reserved(self.reserved)?;
         Ok(RequestOptions {
             max_tokens: input::number("max_tokens", self.max_tokens)?,
             temperature: self.temperature,
@@ -456,6 +458,7 @@ impl lean_generate_options {
             keep_partial: self.flags & LEAN_GENERATE_KEEP_PARTIAL != 0,
             partials: self.flags & LEAN_GENERATE_PARTIALS != 0,
             confidence: self.flags & LEAN_GENERATE_CONFIDENCE != 0,
+            candidates: self.candidates,
         })
     }
 

@@ -7,8 +7,8 @@ use crate::handle::{self, opaque};
 use crate::input::Out;
 use crate::model::text_out;
 use crate::options::{
-    self, lean_generate_options, lean_resume_options, sized, LEAN_EVENTS_PARTIAL, LEAN_EVENTS_PREFILL,
-    LEAN_EVENTS_TEXT, LEAN_EVENTS_TOKEN,
+    self, lean_generate_options, lean_resume_options, sized, LEAN_EVENTS_CANDIDATES, LEAN_EVENTS_PARTIAL,
+    LEAN_EVENTS_PREFILL, LEAN_EVENTS_TEXT, LEAN_EVENTS_TOKEN,
 };
 use crate::output::{self, lean_output};
 use crate::session::{lean_session, Home};
@@ -34,6 +34,10 @@ pub const LEAN_EVENT_TEXT: i32 = 3;
 /// The value so far, if `LEAN_GENERATE_PARTIALS` asked for it: `text` is JSON that parses, of which the first
 /// `done` bytes are final, and `path` the JSON pointer of the innermost value that is being written.
 pub const LEAN_EVENT_PARTIAL: i32 = 4;
+/// What the next token is chosen from, if `candidates` of the options asked for it: `text` is a JSON array of `{"id", "text",
+/// "probability", "allowed"}`, likeliest first, and at the end the one taken if it is not among them. Probabilities are those
+/// among all tokens at temperature 1, `allowed` says whether the type allows it, `text` is empty for the end.
+pub const LEAN_EVENT_CANDIDATES: i32 = 5;
 
 /// A generation under way. It has the session until it is finished or freed. Used by one thread at a time,
 /// but for `lean_stream_cancel`.
@@ -156,6 +160,12 @@ impl Stream {
         if let Event::Partial { path, json, final_bytes } = event {
             let event = lean_event { kind: LEAN_EVENT_PARTIAL, done: final_bytes as u64, ..empty };
             return (self.events & LEAN_EVENTS_PARTIAL != 0).then_some((event, json, Some(path)));
+        }
+        if let Event::Candidates { candidates } = event {
+            let event = lean_event { kind: LEAN_EVENT_CANDIDATES, ..empty };
+            // Numbers, strings and flags: nothing that JSON cannot have.
+            let json = serde_json::to_string(&candidates).unwrap_or_default();
+            return (self.events & LEAN_EVENTS_CANDIDATES != 0).then_some((event, json, None));
         }
         let (bits, event, text) = match event {
             Event::Prefill { done, total } => {

@@ -48,6 +48,7 @@ var messages = []struct {
 	{0x8003, "PREFILL", prefill{}},
 	{0x8004, "TOKENS", tokens{}},
 	{0x8005, "PARTIAL", partial{}},
+	{0x8006, "CANDIDATES", candidates{}},
 	{0x8010, "LOADED", loaded{}},
 	{0x8011, "INFO", info{}},
 	{0x8012, "GENERATED", generated{}},
@@ -144,6 +145,7 @@ type (
 		Path       string
 		FinalBytes uint32
 	}
+	candidates struct{}
 	loaded     struct{ Model uint32 }
 	info       struct{}
 	generated  struct{ Checkpoint *uint32 }

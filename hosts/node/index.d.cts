@@ -224,7 +224,22 @@ export interface PartialEvent {
   json: string;
   finalBytes: number;
 }
-export type Event = PrefillEvent | TokenEvent | PartialEvent;
+/** What the next token is chosen from; tokens that the type forces have none. */
+export interface CandidatesEvent {
+  type: 'candidates';
+  /** The likeliest tokens, likeliest first, and at the end the one taken if it is not among them. */
+  candidates: Candidate[];
+}
+export interface Candidate {
+  id: number;
+  /** Empty for the end of the value. */
+  text: string;
+  /** Among all tokens of the vocabulary, at temperature 1. */
+  probability: number;
+  /** Whether the type allows it here. */
+  allowed: boolean;
+}
+export type Event = PrefillEvent | TokenEvent | PartialEvent | CandidatesEvent;
 
 export interface CallOptions {
   /** Cancels the call, also while it waits for its turn; its promise then rejects with the signal's reason. */
@@ -256,6 +271,8 @@ export interface StreamOptions extends CallOptions, SamplingOptions {
   partials?: boolean;
   /** Say how sure the model was: `Result.confidence`. */
   confidence?: boolean;
+  /** Sends so many of the likeliest tokens before each that is chosen, as `candidates` events: 64 at most. */
+  candidates?: number;
 }
 
 export interface GenerateOptions extends StreamOptions {
@@ -264,6 +281,8 @@ export interface GenerateOptions extends StreamOptions {
   onPrefill?: (event: PrefillEvent) => unknown;
   /** Called with the value so far; implies `partials`. */
   onPartial?: (event: PartialEvent) => unknown;
+  /** Called before each token that is chosen, if `candidates` says how many. */
+  onCandidates?: (event: CandidatesEvent) => unknown;
 }
 
 /** One of several values that continue the same context. */

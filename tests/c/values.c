@@ -288,6 +288,22 @@ static void test_events(const lean_model *model) {
   lean_stream_free(stream);
   CHECK(token_count(session) == 0); /* Freed, not finished. */
 
+  /* What each chosen token was chosen from: itself among the others. */
+  options.events = LEAN_EVENTS_CANDIDATES;
+  options.candidates = 3;
+  OK(lean_session_generate(session, type, &options, &stream, &e));
+  size_t choices = 0;
+  while (lean_stream_next(stream, LEAN_WAIT_FOREVER, &event, NULL) == LEAN_OK) {
+    CHECK(event.kind == LEAN_EVENT_CANDIDATES && strncmp(event.text, "[{\"id\":", 7) == 0);
+    CHECK(strstr(event.text, "\"allowed\":true") != NULL && strstr(event.text, "\"probability\":") != NULL);
+    choices++;
+  }
+  CHECK(choices > 0);
+  lean_stream_free(stream);
+  options.candidates = 65;
+  CHECK(lean_session_generate(session, type, &options, &stream, NULL) == LEAN_INVALID_ARGUMENT);
+  options.candidates = 0;
+
   /* The value so far, always closed; its first bytes are those of the value. */
   options.events = LEAN_EVENTS_PARTIAL;
   options.flags = LEAN_GENERATE_PARTIALS;

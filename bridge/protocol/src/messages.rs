@@ -233,6 +233,9 @@ messages! {
         /// Bytes at the start of the tail that stay as they are; the rest closes it.
         final_bytes: u32,
     }
+    /// Event, if the options asked for `candidates`: what the next token is chosen from. The tail is a JSON array of
+    /// `{"id", "text", "probability", "allowed"}`.
+    Candidates = 0x8006, "CANDIDATES", ToHost {}
     /// Answer of [`Load`]. The tail is the JSON of [`Info`].
     Loaded = 0x8010, "LOADED", ToHost {
         /// The handle.

@@ -260,6 +260,16 @@ fn accepted() -> Vec<Case> {
             "the value so far, closed; its first 10 bytes are final",
             &[f(4, F0, m::Partial { path: "/name".into(), final_bytes: 10 }, br#"{"name":"A"}"#)],
         ),
+        case(
+            "candidates",
+            "what the next token is chosen from; the likeliest one is not allowed",
+            &[f(
+                4,
+                F0,
+                m::Candidates {},
+                r#"[{"id":7,"text":"Größe","probability":0.75,"allowed":false},{"id":3,"text":"","probability":0.25,"allowed":true}]"#.as_bytes(),
+            )],
+        ),
         case("loaded", "", &[f(1, end, m::Loaded { model: 1 }, br#"{"architecture":"echo"}"#)]),
         case("info", "", &[f(3, end, m::Info {}, br#"{"architecture":"echo"}"#)]),
         case(

@@ -285,6 +285,10 @@ impl port::Generation for EngineGeneration {
             Some(Event::Partial { path, json, final_bytes }) => {
                 Some(port::Event::Partial { path, json, final_bytes })
             }
+            Some(Event::Candidates { candidates }) => {
+                let json = serde_json::to_string(&candidates);
+                Some(port::Event::Candidates { json: json.map_err(|e| Error::Internal(e.to_string()))? })
+            }
             Some(other) => {
                 return Err(Error::Internal(format!("the bridge does not know the event {other:?}")))
             }

@@ -191,6 +191,11 @@ pub enum Event {
         /// Bytes of it that stay.
         final_bytes: usize,
     },
+    /// What the next token is chosen from.
+    Candidates {
+        /// A JSON array.
+        json: String,
+    },
 }
 
 /// A value in the making; pulled.

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod branch;
+mod candidates;
 mod confidence;
 mod partial;
 mod prefill;
@@ -19,6 +20,7 @@ mod thread;
 mod thread;
 
 pub(crate) use branch::Branch;
+pub use candidates::{Candidate, MAX_CANDIDATES};
 pub use confidence::{Alternative, Confidence, Leaf};
 pub(crate) use prefill::{advance, Advance};
 pub use request::{Request, RequestOptions};
@@ -86,6 +88,12 @@ pub enum Event {
         json: String,
         /// Bytes at the start of `json` that are the value's own text and stay as they are; the rest closes it.
         final_bytes: usize,
+    },
+    /// What the next token is chosen from; only if [`RequestOptions::candidates`] asked for it. Tokens that the type
+    /// forces have none. A checkpoint inside the value does not keep it.
+    Candidates {
+        /// The likeliest tokens, likeliest first, and at the end the one taken if it is not among them.
+        candidates: Vec<Candidate>,
     },
 }
 

@@ -1,5 +1,6 @@
 //! What to generate, and how.
 
+use super::MAX_CANDIDATES;
 use crate::backend::SamplerParams;
 use crate::cancel::CancelToken;
 use crate::constrain::{Type, TypeSource};
@@ -49,6 +50,16 @@ pub struct RequestOptions {
     /// Say how sure the model was of the value ([`super::Output::confidence`]). The logits of every step are then
     /// read back, and summed up over the tokens that the type allows.
     pub confidence: bool,
+    /// Report at each choice this many of the likeliest tokens, whether the type allows them or not, as
+    /// [`super::Event::Candidates`]; 0 is none, [`super::MAX_CANDIDATES`] the most. The logits of every step are then
+    /// read back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub candidates: u32,
+}
+
+/// Checkpoints of requests without candidates are readable by engines that know none.
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 impl Default for RequestOptions {
@@ -67,6 +78,7 @@ impl Default for RequestOptions {
             keep_partial: false,
             partials: false,
             confidence: false,
+            candidates: 0,
         }
     }
 }
@@ -88,6 +100,11 @@ impl RequestOptions {
         }
     }
 
+    /// Whether the logits of every step are looked at here, beside choosing from them.
+    pub(super) fn reads_logits(&self) -> bool {
+        self.confidence || self.candidates > 0
+    }
+
     /// Refuses numbers outside their range and stop strings on values.
     pub fn check(&self, ty: &Type) -> Result<()> {
         let within = |what: &str, x: f32, low: f32, high: f32| match x {
@@ -98,6 +115,9 @@ impl RequestOptions {
         within("top_p", self.top_p, 0.0, 1.0)?;
         within("min_p", self.min_p, 0.0, 1.0)?;
         within("repetition_penalty", self.repetition_penalty, 0.01, 100.0)?;
+        if self.candidates > MAX_CANDIDATES {
+            return Err(Error::invalid("candidates", format!("at most {MAX_CANDIDATES}")));
+        }
         if self.max_tokens == Some(0) {
             return Err(Error::invalid("max_tokens", "must be at least 1"));
         }

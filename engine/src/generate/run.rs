@@ -1,5 +1,6 @@
 //! One value being generated: an explicit state machine, pulled step by step.
 
+use super::candidates;
 use super::confidence::{self, Step};
 use super::partial::Partial;
 use super::prefill::next_job;
@@ -71,7 +72,7 @@ impl Undelivered {
             Event::Token { id, text, forced } => Some(Undelivered { id: Some(id), text, forced }),
             Event::Text { text } => Some(Undelivered { id: None, text, forced: false }),
             // Progress is of no use afterwards.
-            Event::Prefill { .. } => None,
+            Event::Prefill { .. } | Event::Candidates { .. } => None,
             // Made anew from the text.
             Event::Partial { .. } => None,
         }
@@ -349,7 +350,7 @@ impl Run {
         if let Some(done) = self.under_way.take() {
             return Ok(Some(Next::UnderWay(done)));
         }
-        let last = Logits::Last { read: self.request.options.confidence };
+        let last = Logits::Last { read: self.request.options.reads_logits() };
         let most = deps.scheduler.pass_tokens();
         let (job, last) = next_job(&self.seq, self.seq.tokens.len(), last, most, &self.request.cancel)?;
         if let (true, Some(steer), Some(matcher)) = (last, &self.steer, &mut self.matcher) {
@@ -425,9 +426,9 @@ impl Run {
         }
     }
 
-    /// Keeps what the logits say of the token that is taken, if it was asked for.
+    /// Keeps and reports what the logits say of the token that is taken, as far as it was asked for.
     fn observe(&mut self, deps: &RunDeps<'_>, logits: Option<Vec<f32>>, id: u32) -> Result<()> {
-        let Some(logits) = logits.filter(|_| self.request.options.confidence) else { return Ok(()) };
+        let Some(logits) = logits.filter(|_| self.request.options.reads_logits()) else { return Ok(()) };
         let exact;
         let mask = match &mut self.matcher {
             Some(matcher) => {
@@ -438,7 +439,13 @@ impl Run {
         };
         let tokenizer = deps.tokenizer;
         let bytes = |id: u32| tokenizer.bytes(id);
-        self.steps.push(confidence::step(&logits, mask, id, tokenizer.eos_ids(), &bytes, self.written));
+        if self.request.options.confidence {
+            self.steps.push(confidence::step(&logits, mask, id, tokenizer.eos_ids(), &bytes, self.written));
+        }
+        let count = self.request.options.candidates;
+        if count > 0 {
+            self.events.push_back(candidates::event(&logits, mask, id, count, tokenizer));
+        }
         Ok(())
     }
 
@@ -464,7 +471,7 @@ impl Run {
         };
         let patience = Patience { cancel: &self.request.cancel, deadline: self.request.deadline };
         // Text goes on whatever the token is, unless it ends.
-        let plain = self.matcher.is_none() && !self.request.options.confidence;
+        let plain = self.matcher.is_none() && !self.request.options.reads_logits();
         if !plain || params.temperature > 0.0 || self.remaining() < 2 {
             return deps.scheduler.select(done, selection, patience);
         }

@@ -15,6 +15,7 @@ function eventOf({ name, head, tail }) {
     const json = decoder.decode(tail);
     return { type: 'partial', path: head.path, value: JSON.parse(json), json, finalBytes: head.final_bytes };
   }
+  if (name === 'CANDIDATES') return { type: 'candidates', candidates: JSON.parse(decoder.decode(tail)) };
   return undefined;
 }
 
@@ -42,8 +43,9 @@ function prepare(on, type, options, owner) {
   if (options.checkpoint !== undefined && on.model === undefined) {
     throw invalid('a session goes on where it is: open one from the checkpoint instead');
   }
-  const { checkpoint, keep = false, signal, onToken, onPrefill, onPartial } = options;
-  return { on, tail, checkpoint, keep, signal, called: { token: onToken, prefill: onPrefill, partial: onPartial }, owner };
+  const { checkpoint, keep = false, signal, onToken, onPrefill, onPartial, onCandidates } = options;
+  const called = { token: onToken, prefill: onPrefill, partial: onPartial, candidates: onCandidates };
+  return { on, tail, checkpoint, keep, signal, called, owner };
 }
 
 /**
@@ -59,7 +61,7 @@ async function run(connection, { on, tail, checkpoint, keep, signal, called, own
     const answer = called[event.type]?.(event);
     return onEvent ? onEvent(event) : answer;
   };
-  const events = Boolean(onEvent ?? called.token ?? called.prefill ?? called.partial);
+  const events = Boolean(onEvent ?? Object.values(called).find(Boolean));
   const name = on.group === undefined ? 'GENERATE' : 'GENERATE_BRANCH';
   try {
     const head = { ...on, checkpoint: start?.handleOn(connection) ?? null, keep, events };

@@ -75,6 +75,7 @@ export const MESSAGES = {
   PREFILL: { kind: 0x8003, fields: [['done', 'u32'], ['total', 'u32']] },
   TOKENS: { kind: 0x8004, fields: [['ids', 'seq<u32>'], ['forced', 'bool']] },
   PARTIAL: { kind: 0x8005, fields: [['path', 'string'], ['final_bytes', 'u32']] },
+  CANDIDATES: { kind: 0x8006, fields: [] },
   LOADED: { kind: 0x8010, fields: [['model', 'u32']] },
   INFO: { kind: 0x8011, fields: [] },
   GENERATED: { kind: 0x8012, fields: [['checkpoint', 'option<u32>']] },

@@ -18,10 +18,11 @@ const OPTIONS = {
   stop: 'stop',
   partials: 'partials',
   confidence: 'confidence',
+  candidates: 'candidates',
 };
 
 /** Options that are not the engine's but this client's. */
-const OWN = ['blocks', 'checkpoint', 'keep', 'signal', 'onToken', 'onPrefill', 'onPartial'];
+const OWN = ['blocks', 'checkpoint', 'keep', 'signal', 'onToken', 'onPrefill', 'onPartial', 'onCandidates'];
 const KNOWN = [...OWN, ...Object.keys(OPTIONS)];
 
 function wireOptions(given) {

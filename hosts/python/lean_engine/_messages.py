@@ -73,6 +73,7 @@ MESSAGES = {
         _message("PREFILL", 0x8003, "done u32, total u32"),
         _message("TOKENS", 0x8004, "ids seq<u32>, forced bool"),
         _message("PARTIAL", 0x8005, "path string, final_bytes u32"),
+        _message("CANDIDATES", 0x8006),
         _message("LOADED", 0x8010, "model u32"),
         _message("INFO", 0x8011),
         _message("GENERATED", 0x8012, "checkpoint option<u32>"),

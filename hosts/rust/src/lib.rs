@@ -49,5 +49,5 @@ pub use model::{Adapter, Info, Model};
 pub use process::Process;
 pub use request::{Blocks, Chat, Request};
 pub use session::{Session, SessionOptions};
-pub use stream::{Event, Partial, Stream};
+pub use stream::{Candidate, Event, Partial, Stream};
 pub use types::Type;

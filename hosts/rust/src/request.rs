@@ -225,6 +225,11 @@ impl Request {
         self.option("confidence", true)
     }
 
+    /// Asks for [`crate::Event::Candidates`] in streams: how many, at most 64.
+    pub fn candidates(self, count: u32) -> Self {
+        self.option("candidates", count)
+    }
+
     /// Keeps the state after the value: [`crate::Generated::checkpoint`].
     pub fn keep(mut self) -> Self {
         self.keep = true;

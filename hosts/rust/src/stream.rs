@@ -6,13 +6,14 @@ use crate::pending::Pending;
 use crate::{Checkpoint, Error, Generated, Result};
 use lean_protocol::{decode_head, messages as m, Frame, Message};
 use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// What happens on the way to a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// So much of the context has been computed.
     Prefill {
@@ -32,6 +33,22 @@ pub enum Event {
     },
     /// The value so far, if [`crate::Request::partials`] asked for it.
     Partial(Partial),
+    /// What the next token is chosen from, if [`crate::Request::candidates`] asked for it: the likeliest tokens, likeliest
+    /// first, and at the end the one taken if it is not among them.
+    Candidates(Vec<Candidate>),
+}
+
+/// A token that the model might go on with.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Candidate {
+    /// Its id.
+    pub id: u32,
+    /// Its text; empty for the end of the value.
+    pub text: String,
+    /// Among all tokens of the vocabulary, at temperature 1.
+    pub probability: f64,
+    /// Whether the type allows it here.
+    pub allowed: bool,
 }
 
 /// A value so far.
@@ -166,6 +183,10 @@ fn event_of(frame: &Frame) -> Result<Option<Event>> {
         m::Partial::KIND => {
             let m::Partial { path, final_bytes } = decode_head(frame.head(), MINOR).map_err(wrong)?;
             Event::Partial(Partial { path, json: text()?, final_bytes: final_bytes as usize })
+        }
+        m::Candidates::KIND => {
+            let wrong = |e| Error::protocol(format!("candidates: {e}"));
+            Event::Candidates(serde_json::from_slice(frame.tail()).map_err(wrong)?)
         }
         _ => return Ok(None),
     }))

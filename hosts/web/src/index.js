@@ -19,6 +19,8 @@ export { Checkpoint, Engine, LeanError, Model, Session, Stream, Type, type };
 const MODEL = 'model';
 const BACKENDS = ['auto', 'cpu', 'gpu', 'threads', 'single'];
 const MOST_THREADS = 8;
+/** Errors that say that the GPU cannot run a model: out_of_memory, device_lost, device. */
+const NO_GPU = [400, 401, 402];
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
 
@@ -38,7 +40,7 @@ async function capabilities() {
     crossOriginIsolated: globalThis.crossOriginIsolated === true,
     hardwareConcurrency: globalThis.navigator?.hardwareConcurrency ?? 1,
     fileSystem: typeof globalThis.navigator?.storage?.getDirectory === 'function',
-    /** What `backend: "auto"` tries first; a model that it cannot run is run on one thread. */
+    /** What `backend: "auto"` tries first; a model that it cannot run is run on the CPU. */
     backend: adapter && suspends && !software ? 'gpu' : globalThis.crossOriginIsolated && usualThreads() > 1 ? 'threads' : 'single',
   };
 }
@@ -52,8 +54,9 @@ function usualThreads() {
 /**
  * The engine's name of a backend, and how many threads: WebGPU and threads are two builds, one of which is loaded.
  * @param {{ backend?: string, threads?: number }} asked
+ * @param {{ again?: boolean }} [can] whether another worker can be taken if the GPU turns out to be unable
  */
-async function chosen({ backend = 'auto', threads }) {
+async function chosen({ backend = 'auto', threads }, { again = true } = {}) {
   if (!BACKENDS.includes(backend)) throw invalid(`load: backend: one of ${BACKENDS.join(', ')}`);
   if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= 64)) throw invalid('load: threads: 1 to 64');
   const isolated = globalThis.crossOriginIsolated === true;
@@ -64,8 +67,9 @@ async function chosen({ backend = 'auto', threads }) {
   const best = { auto: async () => (await capabilities()).backend, cpu: () => (isolated ? 'threads' : 'single') };
   const found = (await best[backend]?.()) ?? backend;
   if (found === 'threads') return { wire: 'cpu', threads: threads ?? usualThreads() };
-  // A model that the page's GPU cannot run is run on one thread, where nobody asked for the GPU by name.
-  return { wire: found === 'gpu' ? backend : 'cpu', threads: 1 };
+  const auto = backend === 'auto' && found === 'gpu';
+  // Without another worker the engine itself goes on with one thread.
+  return { wire: auto && !again ? 'auto' : found === 'gpu' ? 'gpu' : 'cpu', threads: 1, auto };
 }
 
 /** What a source is for the worker. */
@@ -108,29 +112,46 @@ export const Lean = {
    * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} source
    */
   async load(source, options = {}) {
-    const known = ['backend', 'threads', 'context', 'kv', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
-    const { signal, onProgress, worker, wasm, ...how } = only(options, known, 'load');
-    const { wire: backend, threads } = await chosen(how);
-    const echo = typeof source === 'string' && /^echo(\?|$)/.test(source);
-    const given = echo ? null : described(source, how);
-    signal?.throwIfAborted();
-    const made = worker ?? new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'lean' });
-    const { transport, connection, hello } = await connect({ worker: made, wasm, threads, signal });
+    const again = !options.worker && !isEcho(source);
+    if (!again || !(await chosen(options)).auto) return load(source, options, { again: false });
     try {
-      const { cache: _, digest, ...rest } = how;
-      const from = given && (await transport.call('prepare', { as: MODEL, ...given }, { signal, onProgress }));
-      const progress = onProgress && ((p) => onProgress({ stage: 'load', ...p }));
-      const wire = { ...rest, backend, threads: undefined, onProgress: progress, signal };
-      const engine = await loadModel(connection, echo ? source : MODEL, wire, Engine);
-      await transport.call('release', { as: MODEL });
-      engine.attach({ transport, connection, version: hello.engine, source: from, threads });
-      return engine;
+      return await load(source, { ...options, backend: 'gpu' });
     } catch (e) {
-      transport.kill();
-      throw e;
+      // The same errors after which the native build takes the CPU.
+      if (!NO_GPU.includes(e?.code)) throw e;
+      const engine = await load(source, { ...options, backend: 'cpu' });
+      engine.info.fallback = e.message;
+      return engine;
     }
   },
 };
+
+const isEcho = (source) => typeof source === 'string' && /^echo(\?|$)/.test(source);
+
+/** Loads with the backend that was decided on. */
+async function load(source, options, can) {
+  const known = ['backend', 'threads', 'context', 'kv', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
+  const { signal, onProgress, worker, wasm, ...how } = only(options, known, 'load');
+  const { wire: backend, threads } = await chosen(how, can);
+  const echo = isEcho(source);
+  const given = echo ? null : described(source, how);
+  signal?.throwIfAborted();
+  const made = worker ?? new Worker(new URL('./worker.js', import.meta.url), { type: 'module', name: 'lean' });
+  const { transport, connection, hello } = await connect({ worker: made, wasm, threads, signal });
+  try {
+    const { cache: _, digest, ...rest } = how;
+    const from = given && (await transport.call('prepare', { as: MODEL, ...given }, { signal, onProgress }));
+    const progress = onProgress && ((p) => onProgress({ stage: 'load', ...p }));
+    const wire = { ...rest, backend, threads: undefined, onProgress: progress, signal };
+    const engine = await loadModel(connection, echo ? source : MODEL, wire, Engine);
+    await transport.call('release', { as: MODEL });
+    engine.attach({ transport, connection, version: hello.engine, source: from, threads });
+    return engine;
+  } catch (e) {
+    transport.kill();
+    throw e;
+  }
+}
 
 /** A loaded model and its worker. */
 class Engine extends Model {

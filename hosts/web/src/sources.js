@@ -3,11 +3,12 @@
 import { cancelled } from './client/errors.js';
 import { download } from './download.js';
 import { badModel } from './errors.js';
+import { rangeReader } from './ranges.js';
 import { place } from './store.js';
 
 /** Small reads are served from a piece of this size. */
 const PIECE_BYTES = 1 << 20;
-/** What a download without a cache may hold; the browser keeps it, on disk where it likes. */
+/** What a download without a cache and without ranges may hold; the browser keeps it, on disk where it likes. */
 const UNCACHED_BYTES = 2 ** 31;
 
 /** A reader of a Blob, which a File is too. Reads are synchronous: the engine asks in the middle of a call. */
@@ -49,7 +50,9 @@ export async function prepare({ blob, url, cache = true, digest: wanted }, tools
   if (blob) return blobReader(blob, { from: 'file' });
   const at = cache ? await place(url) : null;
   try {
-    const made = at ? await cached(at, url, tools) : await uncached(url, tools);
+    // A digest is of the whole file, in order.
+    const ranges = at || wanted !== undefined ? null : await rangeReader(url, tools.signal);
+    const made = ranges ?? (at ? await cached(at, url, tools) : await uncached(url, tools));
     if (wanted !== undefined && made.digest !== wanted.toLowerCase()) {
       await at?.forget();
       throw badModel(`${url}: its SHA-256 is ${made.digest}, not ${wanted}`);
@@ -83,7 +86,7 @@ function cached(at, url, tools) {
   });
 }
 
-/** Without the cache: pieces that the browser holds for as long as the load takes. */
+/** Without the cache, and without ranges: pieces that the browser holds for as long as the load takes. */
 async function uncached(url, tools) {
   let digest = tools.digest();
   const sink = {

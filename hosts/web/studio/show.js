@@ -1,4 +1,4 @@
-// What is seen of a value: its text as it grows, its tokens, and how sure the model was.
+// What is seen of a value: its text as it grows, and how sure the model was.
 
 /** An element with properties and children. */
 export function element(name, properties = {}, ...children) {
@@ -20,17 +20,11 @@ export function showValue(pre, value) {
   pre.textContent = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
 }
 
-/** One more token. */
-export function showToken(list, { ids, text, forced }) {
-  const shown = text === '' ? '·' : text.replaceAll('\n', '⏎\n');
-  const about = `${forced ? 'forced by the type' : 'chosen by the model'}${ids.length > 0 ? `, id ${ids.join(' ')}` : ''}`;
-  list.append(element('span', { className: forced ? 'forced' : 'sampled', textContent: shown, title: about }));
-  list.scrollTop = list.scrollHeight;
-}
+/** A probability, for people. */
+export const percent = (p) => (p >= 0.9995 ? '100%' : p < 0.001 ? '<0.1%' : `${(p * 100).toFixed(1)}%`);
 
-const percent = (p) => (p >= 0.9995 ? '100%' : p < 0.001 ? '<0.1%' : `${(p * 100).toFixed(1)}%`);
-
-function bar(label, p) {
+/** A label with its probability behind it. */
+export function bar(label, p) {
   const made = element('div', { className: 'bar' }, element('span', { textContent: label }), element('span', { textContent: percent(p) }));
   made.style.setProperty('--p', p.toFixed(4));
   return made;

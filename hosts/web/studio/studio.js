@@ -4,7 +4,8 @@ import { Lean, type } from '../index.js';
 import { Chat } from './chat.js';
 import { showDevice } from './device.js';
 import { rangeOf } from './locate.js';
-import { element, showConfidence, showPartial, showToken, showValue } from './show.js';
+import { element, showConfidence, showPartial, showValue } from './show.js';
+import { Tokens } from './tokens.js';
 import { Tree } from './tree.js';
 
 const $ = (id) => document.getElementById(id);
@@ -224,6 +225,7 @@ function options(node) {
     maxTokens: Number($('max').value),
     ...(temperature > 0 && { temperature, seed: Number($('seed').value) }),
     ...(kindOfType() !== 'text' && { partials: true, confidence: true }),
+    candidates: Number($('candidates').value),
     keep: true,
   };
 }
@@ -250,7 +252,7 @@ async function follow(started, parent) {
   running(true);
   say($('value-error'));
   $('value').replaceChildren();
-  $('tokens').replaceChildren();
+  tokens.clear();
   showConfidence($('confidence'), null);
   const began = performance.now();
   let [first, count, text] = [null, 0, ''];
@@ -260,9 +262,10 @@ async function follow(started, parent) {
         first ??= performance.now();
         count += event.ids.length;
         text += event.text;
-        showToken($('tokens'), event);
+        tokens.token(event);
         if (kindOfType() === 'text') showValue($('value'), text);
-      } else if (event.type === 'partial') showPartial($('value'), event);
+      } else if (event.type === 'candidates') tokens.candidates(event);
+      else if (event.type === 'partial') showPartial($('value'), event);
       else if (event.type === 'prefill') $('speed').textContent = `context ${event.done} of ${event.total} tokens`;
       if (first !== null) showSpeed(began, first, count);
     }
@@ -298,6 +301,8 @@ document.addEventListener('keydown', (e) => {
   if (e.key === 'Enter' && (e.ctrlKey || e.metaKey) && !$('view-value').hidden) void generate();
   if (e.key === 'Escape') stream?.cancel();
 });
+
+const tokens = new Tokens($('tokens'), $('candidates-of'));
 
 // ---- checkpoints --------------------------------------------------------------------------------------------------
 

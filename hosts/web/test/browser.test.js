@@ -77,6 +77,41 @@ describe('loading', () => {
     assert.match(rest.range, /^bytes=[1-9]\d*-$/);
   });
 
+  test('without the cache each tensor is read when its turn comes', async (t) => {
+    const page = await fresh(t);
+    site.requests.length = 0;
+    const from = await page.evaluate(async (url) => {
+      const engine = await lean.Lean.load(url, { cache: false });
+      const { text } = await engine.generate(lean.type.text(), { blocks: 'Once upon a time', maxTokens: 16 });
+      await engine.dispose();
+      return { ...engine.source, text };
+    }, `/models/${MODEL}`);
+    assert.equal(`${from.text}\n`, native('--prompt', 'Once upon a time', '-n', '16'));
+    assert.deepEqual([from.from, from.size], ['network', bytes.length]);
+    assert.ok(site.requests.length > 1 && site.requests.every((r) => /^bytes=\d+-\d+$/.test(r.range)), JSON.stringify(site.requests));
+  });
+
+  test('what a GPU cannot run goes to the CPU, with all its threads', async (t) => {
+    const page = await fresh(t);
+    const made = await page.evaluate(async (url) => {
+      // As if the adapter were hardware: `auto` takes it then.
+      const request = navigator.gpu.requestAdapter.bind(navigator.gpu);
+      navigator.gpu.requestAdapter = async () => {
+        const adapter = await request();
+        return adapter && new Proxy(adapter, { get: (a, name) => (name === 'info' ? {} : typeof a[name] === 'function' ? a[name].bind(a) : a[name]) });
+      };
+      const { backend } = await lean.Lean.capabilities();
+      // Keys and values in half precision are the CPU's.
+      const engine = await lean.Lean.load(url, { kv: 'f16' });
+      const said = { first: backend, backend: engine.backend, fallback: engine.info.fallback };
+      await engine.dispose();
+      return said;
+    }, `/models/${MODEL}`);
+    if (made.first !== 'gpu') return t.skip('SKIPPED: this browser has no WebGPU, or cannot suspend WebAssembly');
+    assert.equal(made.backend, 'threads');
+    assert.match(made.fallback, /f16/);
+  });
+
   test('from servers without ranges, without the cache, from a file and from bytes', async (t) => {
     const page = await fresh(t);
     const from = await page.evaluate(async ({ whole, ranged }) => {
@@ -84,6 +119,7 @@ describe('loading', () => {
       const said = [];
       for (const [source, options] of [
         [whole, {}],
+        [whole, { cache: false }],
         [ranged, { cache: false }],
         [new File([body], 'model.gguf'), {}],
         [new Uint8Array(body), {}],
@@ -95,7 +131,7 @@ describe('loading', () => {
       }
       return said;
     }, { whole: `/whole/${MODEL}`, ranged: `/models/${MODEL}` });
-    assert.deepEqual(from.map(([where]) => where), ['network', 'network', 'file', 'file']);
+    assert.deepEqual(from.map(([where]) => where), ['network', 'network', 'network', 'file', 'file']);
     for (const [, size, text] of from) assert.deepEqual([size, text], [bytes.length, from[0][2]]);
   });
 

@@ -177,6 +177,8 @@ fn send(job: &Job, event: Event) -> Result<()> {
             let final_bytes = u32::try_from(final_bytes).unwrap_or(u32::MAX);
             job.event(&m::Partial { path, final_bytes }, json.as_bytes())
         }
+        Event::Candidates { json } if json.len() + PARTIAL_HEAD > job.agreed.max_frame as usize => Ok(()),
+        Event::Candidates { json } => job.event(&m::Candidates {}, json.as_bytes()),
     }
 }
 

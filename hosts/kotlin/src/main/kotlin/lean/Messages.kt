@@ -37,6 +37,7 @@ private const val TABLE = """
     PREFILL 0x8003: done u32, total u32
     TOKENS 0x8004: ids seq<u32>, forced bool
     PARTIAL 0x8005: path string, final_bytes u32
+    CANDIDATES 0x8006
     LOADED 0x8010: model u32
     INFO 0x8011
     GENERATED 0x8012: checkpoint option<u32>
