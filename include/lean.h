@@ -82,6 +82,12 @@
 /// Bytes with a scale for each block of 32.
 #define LEAN_KV_Q8_0 3
 
+/// Logits within 1e-3 of float32 arithmetic on the same weights: the default.
+#define LEAN_PRECISION_EXACT 0
+
+/// Faster and less exact, in an exactness class of its own (docs/precision.md).
+#define LEAN_PRECISION_FAST 1
+
 /// After a failure or a cancellation keep what was generated, instead of the session as it was before.
 #define LEAN_GENERATE_KEEP_PARTIAL 1
 
@@ -334,8 +340,8 @@ typedef struct lean_load_options {
   uint64_t prefix_cache_bytes;
   /// `LEAN_KV_*`: how keys and values are stored. Default f32; others on the CPU only.
   uint32_t kv;
-  /// 0.
-  uint32_t reserved;
+  /// `LEAN_PRECISION_*`: how exactly it is computed. Default exact.
+  uint32_t precision;
 } lean_load_options;
 
 /// How to open or restore a session.

@@ -447,6 +447,8 @@ struct LoadOptions {
   std::uint32_t flags = 0;
   /// LEAN_KV_*.
   std::optional<std::uint32_t> kv;
+  /// LEAN_PRECISION_*.
+  std::optional<std::uint32_t> precision;
   /// Bytes of state kept of earlier contexts.
   std::optional<std::uint64_t> prefix_cache_bytes;
   /// Told bytes done and bytes in total; answering false cancels.
@@ -841,6 +843,7 @@ class Model {
     if (options.threads) raw.threads = *options.threads;
     raw.flags = options.flags;
     if (options.kv) raw.kv = *options.kv;
+    if (options.precision) raw.precision = *options.precision;
     if (options.prefix_cache_bytes) raw.prefix_cache_bytes = *options.prefix_cache_bytes;
     if (options.progress) raw.progress = detail::progress, raw.progress_user = &options.progress;
     if (options.cancel != nullptr) raw.cancel = options.cancel->get();

@@ -29,7 +29,7 @@ pub mod tokenizer;
 pub use adapter::{Adapter, AdapterInfo, AdapterUse};
 #[cfg(feature = "gpu")]
 pub use backend::gpu::{devices, without_mesas_device_selection, GpuDevice};
-pub use backend::{Counters, KernelTime, KvType, SamplerParams};
+pub use backend::{Counters, KernelTime, KvType, Precision, SamplerParams};
 pub use cancel::CancelToken;
 pub use chat::Chat;
 pub use constrain::{Reply, ToolCall, ToolChoice, ToolSyntax, Tools, Type, TypeSource};

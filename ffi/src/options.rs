@@ -8,7 +8,9 @@ use crate::cancel::{self, lean_cancel};
 use crate::input::{self, Out};
 use crate::status::NONE;
 use lean_engine::generate::RequestOptions;
-use lean_engine::{BackendChoice, CancelToken, Error, KvType, LoadOptions, Result, SessionOptions};
+use lean_engine::{
+    BackendChoice, CancelToken, Error, KvType, LoadOptions, Precision, Result, SessionOptions,
+};
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr::{null, null_mut};
@@ -37,6 +39,11 @@ pub const LEAN_KV_F24: u32 = 1;
 pub const LEAN_KV_F16: u32 = 2;
 /// Bytes with a scale for each block of 32.
 pub const LEAN_KV_Q8_0: u32 = 3;
+
+/// Logits within 1e-3 of float32 arithmetic on the same weights: the default.
+pub const LEAN_PRECISION_EXACT: u32 = 0;
+/// Faster and less exact, in an exactness class of its own (docs/precision.md).
+pub const LEAN_PRECISION_FAST: u32 = 1;
 
 /// After a failure or a cancellation keep what was generated, instead of the session as it was before.
 pub const LEAN_GENERATE_KEEP_PARTIAL: u32 = 1;
@@ -89,8 +96,8 @@ pub struct lean_load_options {
     pub prefix_cache_bytes: u64,
     /// `LEAN_KV_*`: how keys and values are stored. Default f32; others on the CPU only.
     pub kv: u32,
-    /// 0.
-    pub reserved: u32,
+    /// `LEAN_PRECISION_*`: how exactly it is computed. Default exact.
+    pub precision: u32,
 }
 
 /// How to open or restore a session.
@@ -212,7 +219,7 @@ sized!(lean_load_options {
     cancel,
     prefix_cache_bytes,
     kv,
-    reserved
+    precision
 });
 sized!(lean_session_options { reserved, context });
 sized!(lean_prefill_options { reserved, progress, progress_user, cancel });
@@ -339,7 +346,7 @@ impl lean_load_options {
             cancel: null(),
             prefix_cache_bytes: NONE,
             kv: LEAN_KV_F32,
-            reserved: 0,
+            precision: LEAN_PRECISION_EXACT,
         }
     }
 
@@ -353,13 +360,19 @@ impl lean_load_options {
             other => return Err(Error::invalid("backend", format!("{other} is not one of LEAN_BACKEND_*"))),
         };
         flags(self.flags, LEAN_LOAD_PORTABLE | LEAN_LOAD_MMAP | LEAN_LOAD_SOFTWARE_GPU)?;
-        reserved(self.reserved)?;
         let kv = match self.kv {
             LEAN_KV_F32 => KvType::F32,
             LEAN_KV_F24 => KvType::F24,
             LEAN_KV_F16 => KvType::F16,
             LEAN_KV_Q8_0 => KvType::Q8_0,
             other => return Err(Error::invalid("kv", format!("{other} is not one of LEAN_KV_*"))),
+        };
+        let precision = match self.precision {
+            LEAN_PRECISION_EXACT => Precision::Exact,
+            LEAN_PRECISION_FAST => Precision::Fast,
+            other => {
+                return Err(Error::invalid("precision", format!("{other} is not one of LEAN_PRECISION_*")))
+            }
         };
         // SAFETY: passed on.
         let adapter = unsafe { input::text("adapter", self.adapter, self.adapter_length) }?;
@@ -372,6 +385,7 @@ impl lean_load_options {
             threads: self.threads as usize,
             portable: self.flags & LEAN_LOAD_PORTABLE != 0,
             kv,
+            precision,
             mmap: self.flags & LEAN_LOAD_MMAP != 0,
             adapter: Some(adapter.to_string()).filter(|name| !name.is_empty()),
             allow_software_gpu: self.flags & LEAN_LOAD_SOFTWARE_GPU != 0,

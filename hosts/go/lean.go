@@ -131,6 +131,8 @@ type LoadOptions struct {
 	Context int
 	// KV is the precision of keys and values: "f32", "f24", "f16" or "q8_0".
 	KV string
+	// Precision is how exactly it is computed: "exact" or "fast".
+	Precision string
 	// PrefixCacheBytes, if not nil, is the argument of [Model.SetPrefixCache].
 	PrefixCacheBytes *uint64
 	// OnProgress is told bytes done and bytes in total.
@@ -158,8 +160,15 @@ func (e *Engine) Load(ctx context.Context, path string, options *LoadOptions) (*
 		return nil, err
 	}
 	var tail []byte
+	document := map[string]any{}
 	if o.KV != "" {
-		if tail, err = toJSON(map[string]any{"kv": o.KV}); err != nil {
+		document["kv"] = o.KV
+	}
+	if o.Precision != "" {
+		document["precision"] = o.Precision
+	}
+	if len(document) > 0 {
+		if tail, err = toJSON(document); err != nil {
 			return nil, err
 		}
 	}

@@ -267,6 +267,9 @@ func TestAdaptersAndKV(t *testing.T) {
 		must(t, err)
 		equal(t, c.Restored, want)
 	}
+	if _, err = e.Load(background, tinyFile, &lean.LoadOptions{Precision: "rough"}); err == nil {
+		t.Error("a precision that there is not")
+	}
 	_, err = e.Load(background, tinyFile, &lean.LoadOptions{KV: "f17"})
 	fails(t, err, lean.ErrInvalidArgument)
 }

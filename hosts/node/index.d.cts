@@ -496,6 +496,8 @@ export interface LoadOptions extends CallOptions {
   threads?: number;
   /** How keys and values are stored; `f32` by default. */
   kv?: 'f32' | 'f24' | 'f16' | 'q8_0';
+  /** How exactly it is computed; `exact` by default. */
+  precision?: 'exact' | 'fast';
   /** Default tokens of context. */
   context?: number;
   /** See `Model.setPrefixCache`. */

@@ -81,6 +81,8 @@ IS(LEAN_KIND_NUMBER, 2);
 IS(LEAN_KIND_STRING, 3);
 IS(LEAN_KIND_ARRAY, 4);
 IS(LEAN_KIND_OBJECT, 5);
+IS(LEAN_PRECISION_EXACT, 0);
+IS(LEAN_PRECISION_FAST, 1);
 IS(LEAN_NONE, UINT64_MAX);
 IS(LEAN_CSTR, SIZE_MAX);
 
@@ -97,7 +99,7 @@ AT(lean_load_options, progress_user, 40);
 AT(lean_load_options, cancel, 48);
 AT(lean_load_options, prefix_cache_bytes, 56);
 AT(lean_load_options, kv, 64);
-AT(lean_load_options, reserved, 68);
+AT(lean_load_options, precision, 68);
 SIZE(lean_load_options, 72);
 
 AT(lean_session_options, struct_size, 0);

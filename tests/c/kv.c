@@ -56,4 +56,8 @@ void test_kv(void) {
   lean_load_options_init(&options, sizeof options);
   options.kv = 9;
   REFUSED(lean_model_load(TINY, Z, &options, &model, &e));
+
+  lean_load_options_init(&options, sizeof options);
+  options.precision = 2;
+  REFUSED(lean_model_load(TINY, Z, &options, &model, &e));
 }

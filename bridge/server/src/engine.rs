@@ -54,13 +54,14 @@ pub fn capabilities() -> Vec<String> {
 /// What a host asks of a load, for the engine.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] for a backend or a type of keys and values that there is not.
+/// [`Error::InvalidArgument`] for a backend, a type of keys and values or a precision that there is not.
 pub fn load_options(spec: &LoadSpec, cancel: &CancelToken) -> Result<LoadOptions> {
     let kv = spec.kv.as_deref().unwrap_or("f32");
     Ok(LoadOptions {
         backend: spec.backend.as_deref().unwrap_or("auto").parse()?,
         threads: spec.threads.unwrap_or(0),
         kv: kv.parse().map_err(|e| Error::invalid("kv", e))?,
+        precision: spec.precision.as_deref().unwrap_or("exact").parse()?,
         cancel: cancel.clone(),
         ..LoadOptions::default()
     })

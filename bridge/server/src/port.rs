@@ -21,6 +21,8 @@ pub struct LoadSpec {
     pub context: Option<usize>,
     /// How keys and values are stored: `f32`, `f24`, `f16` or `q8_0`.
     pub kv: Option<String>,
+    /// How exactly it is computed: `exact` or `fast`.
+    pub precision: Option<String>,
 }
 
 /// Called with bytes done and bytes in all; its error ends the load.

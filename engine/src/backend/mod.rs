@@ -8,11 +8,13 @@ pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod lowrank;
+mod precision;
 mod sampler;
 mod state;
 
 pub use lean_kernels::kv::{KvType, Plane};
 pub use lowrank::{LowRank, LowRankSet, Updates};
+pub use precision::Precision;
 pub use sampler::{sample, SamplerParams};
 pub use state::{LayerState, StateImage, StateShape, PAGE_TOKENS};
 

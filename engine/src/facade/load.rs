@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::model::{Model, ModelInfo};
-use crate::backend::{cpu, Backend, KvType, Progress, StateShape, WeightSource};
+use crate::backend::{cpu, Backend, KvType, Precision, Progress, StateShape, WeightSource};
 use crate::cancel::CancelToken;
 use crate::chat::ChatTemplate;
 use crate::context::Identity;
@@ -54,6 +54,8 @@ pub struct LoadOptions {
     /// How keys and values are stored. Part of the exactness class; anything but `F32` and `F24` is less exact than
     /// the 1e-3 gate. Only the CPU has a choice.
     pub kv: KvType,
+    /// How exactly it is computed. Part of the exactness class.
+    pub precision: Precision,
     /// Map the file instead of reading it. The caller promises that nobody truncates it meanwhile: the
     /// operating system would kill the process.
     pub mmap: bool,
@@ -299,7 +301,8 @@ fn load_cpu(
     options: &LoadOptions,
     progress: Progress<'_>,
 ) -> Result<Arc<dyn Backend>> {
-    let cpu = cpu::CpuOptions { threads: options.threads, portable: options.portable, kv: options.kv };
+    let &LoadOptions { threads, portable, kv, precision, .. } = options;
+    let cpu = cpu::CpuOptions { threads, portable, kv, precision };
     Ok(Arc::new(cpu::CpuBackend::load(plan, weights, &cpu, progress)?))
 }
 
@@ -311,6 +314,11 @@ fn load_gpu(
     progress: Progress<'_>,
 ) -> Result<Arc<dyn Backend>> {
     use crate::backend::gpu;
+    if options.precision == Precision::Fast {
+        return Err(Error::Device {
+            reason: "the gpu backend has no fast kernels yet; use exact or the CPU".into(),
+        });
+    }
     let gpu = gpu::GpuOptions {
         adapter: options.adapter.clone(),
         allow_software: options.allow_software_gpu,

@@ -4,7 +4,7 @@ use crate::commands::{convert::ConvertArgs, quantize::QuantizeArgs, synth::Synth
 use crate::lineage;
 use crate::lora::LoraArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use lean_engine::{BackendChoice, Error, KvType, Restore};
+use lean_engine::{BackendChoice, Error, KvType, Precision, Restore};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +91,9 @@ pub struct DeviceArgs {
     /// How keys and values are stored: f32, f24, f16 or q8_0 (docs/kv.md has their errors)
     #[arg(long, value_name = "TYPE", default_value_t = KvType::F32)]
     pub kv: KvType,
+    /// How exactly it is computed: exact (within 1e-3 of float32), or fast, whose differences `lean verify` measures
+    #[arg(long, default_value_t = Precision::Exact)]
+    pub precision: Precision,
     /// The GPU: part of its name, its number in `lean devices`, high-performance or low-power; a software adapter, too
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,

@@ -26,6 +26,7 @@ pub fn load(path: &Path, device: &DeviceArgs) -> Result<Model> {
             mmap: device.mmap,
             portable: device.portable,
             kv: device.kv,
+            precision: device.precision,
             adapter: device.adapter.clone(),
             allow_software_gpu: device.adapter.is_some(),
             progress: Some(Box::new(move |done, total| progress.at(done, total))),

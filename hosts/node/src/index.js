@@ -81,7 +81,7 @@ export class Lean {
 
   /** Loads a model file, or `echo`, the model without weights. */
   async load(path, options = {}) {
-    const known = ['backend', 'threads', 'context', 'kv', 'prefixCacheBytes', 'onProgress', 'signal'];
+    const known = ['backend', 'threads', 'context', 'kv', 'precision', 'prefixCacheBytes', 'onProgress', 'signal'];
     only(options, known, 'load');
     return loadModel(this.#connection, text(path, 'load: the path of a model file'), options);
   }

@@ -19,10 +19,10 @@ const prefills = (onPrefill) => ({ name, head }) => (name === 'PREFILL' ? onPref
  * @param {import('./connection.js').Connection} connection
  * @param {typeof Model} Kind what to make of it
  */
-export async function loadModel(connection, path, { backend, threads, context, kv, prefixCacheBytes, onProgress, signal }, Kind = Model) {
+export async function loadModel(connection, path, { backend, threads, context, kv, precision, prefixCacheBytes, onProgress, signal }, Kind = Model) {
   const head = { path, backend, threads, context, progress: Boolean(onProgress) };
   const onEvent = ({ name, head: e }) => (name === 'PROGRESS' ? onProgress?.({ done: e.done, total: e.total }) : undefined);
-  const { head: loaded, tail } = await connection.request('LOAD', head, { tail: kv === undefined ? undefined : json({ kv }), signal, onEvent });
+  const { head: loaded, tail } = await connection.request('LOAD', head, { tail: kv === undefined && precision === undefined ? undefined : json({ kv, precision }), signal, onEvent });
   const model = new Kind(connection, loaded.model, camel(JSON.parse(decoder.decode(tail))));
   if (prefixCacheBytes !== undefined) await model.setPrefixCache(prefixCacheBytes);
   return model;

@@ -61,4 +61,5 @@ test('what may be done to a checkpoint of another class is said, and what was do
 
 test('an unknown name is refused', async () => {
   await assert.rejects(lean.load(file, { kv: 'f17' }), /f17/);
+  await assert.rejects(lean.load(file, { precision: 'rough' }), /rough/);
 });

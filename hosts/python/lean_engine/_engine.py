@@ -135,6 +135,7 @@ class Engine:
         threads: Optional[int] = None,
         context: Optional[int] = None,
         kv: Optional[str] = None,
+        precision: Optional[str] = None,
         on_progress: Optional[Callable[[int, int], object]] = None,
         cancel: Optional[CancelToken] = None,
         timeout: Optional[float] = None,
@@ -142,7 +143,8 @@ class Engine:
         """Loads a model file, or ``"echo"``, the model without weights.
 
         ``backend`` is ``"auto"``, ``"cpu"`` or ``"gpu"``, ``context`` the default tokens of context, ``kv`` the precision of
-        keys and values (``"f32"``, ``"f24"``, ``"f16"``, ``"q8_0"``); ``on_progress`` is told bytes done and bytes in total.
+        keys and values (``"f32"``, ``"f24"``, ``"f16"``, ``"q8_0"``), ``precision`` how exactly it is computed (``"exact"``,
+        ``"fast"``); ``on_progress`` is told bytes done and bytes in total.
         """
         head = {
             "path": path if _is_echo(path) else os.path.abspath(os.fspath(path)),
@@ -151,7 +153,8 @@ class Engine:
             "context": context,
             "progress": on_progress is not None,
         }
-        tail = b"" if kv is None else to_json({"kv": kv})
+        document = {key: value for key, value in (("kv", kv), ("precision", precision)) if value is not None}
+        tail = to_json(document) if document else b""
         request = self.connection.open("LOAD", head, tail, cancel=cancel, timeout=timeout)
 
         def listen(message: Message) -> None:

@@ -105,6 +105,8 @@ class Tiny(unittest.TestCase):
         self.assertRaises(lean.InputError, self.model.restore, data, policy="about")
         with self.assertRaises(lean.LeanError):
             self.engine.load(TINY, kv="f17")
+        with self.assertRaises(lean.LeanError):
+            self.engine.load(TINY, precision="rough")
 
     def test_the_same_seed_gives_the_same_value(self):
         values = [self.model.generate(list[Author], "x", max_tokens=60, seed=3, temperature=1) for _ in range(2)]

@@ -43,6 +43,8 @@ pub struct LoadOptions {
     pub context: Option<u32>,
     /// Precision of keys and values: `f32`, `f24`, `f16` or `q8_0`.
     pub kv: Option<String>,
+    /// How exactly it is computed: `exact` or `fast`.
+    pub precision: Option<String>,
     /// Ends the load.
     pub cancel: Option<CancelToken>,
     /// Is told the bytes done and the bytes in all.
@@ -103,6 +105,9 @@ impl Engine {
         if let Some(kv) = options.kv {
             document.insert("kv".into(), kv.into());
         }
+        if let Some(precision) = options.precision {
+            document.insert("precision".into(), precision.into());
+        }
         let tail = if document.is_empty() { Vec::new() } else { to_json(&document) };
         let limits = Limits { cancel: options.cancel, timeout: None };
         let pending = self.connection.call(&load, &tail, LONG, &limits)?;
@@ -148,6 +153,7 @@ impl fmt::Debug for LoadOptions {
             .field("threads", &self.threads)
             .field("context", &self.context)
             .field("kv", &self.kv)
+            .field("precision", &self.precision)
             .finish_non_exhaustive()
     }
 }

@@ -26,6 +26,8 @@ export interface LoadOptions extends CallOptions {
   context?: number;
   /** How keys and values are stored; `f32` by default. */
   kv?: 'f32' | 'f24' | 'f16' | 'q8_0';
+  /** How exactly it is computed; `exact` by default. */
+  precision?: 'exact' | 'fast';
   prefixCacheBytes?: number;
   /** Keep what a URL gives in the browser's file system; true unless said. */
   cache?: boolean;

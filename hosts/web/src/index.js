@@ -130,7 +130,7 @@ const isEcho = (source) => typeof source === 'string' && /^echo(\?|$)/.test(sour
 
 /** Loads with the backend that was decided on. */
 async function load(source, options, can) {
-  const known = ['backend', 'threads', 'context', 'kv', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
+  const known = ['backend', 'threads', 'context', 'kv', 'precision', 'prefixCacheBytes', 'cache', 'digest', 'onProgress', 'signal', 'worker', 'wasm'];
   const { signal, onProgress, worker, wasm, ...how } = only(options, known, 'load');
   const { wire: backend, threads } = await chosen(how, can);
   const echo = isEcho(source);

@@ -13,18 +13,19 @@ const PROGRESS_STEPS: u64 = 64;
 
 pub(crate) async fn load(job: &Job, load: m::Load) -> Outcome<Answer> {
     let doc = document(job)?;
-    only(&doc, &["kv"])?;
-    let kv = match doc.get("kv") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(kv)) => Some(kv.clone()),
-        Some(_) => return Err(Error::invalid("kv", "f32, f24, f16 or q8_0").into()),
+    only(&doc, &["kv", "precision"])?;
+    let text = |key: &str, among: &str| match doc.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(Error::invalid(key, among)),
     };
     let spec = LoadSpec {
         path: load.path,
         backend: load.backend,
         threads: load.threads.map(|n| n as usize),
         context: load.context.map(|n| n as usize),
-        kv,
+        kv: text("kv", "f32, f24, f16 or q8_0")?,
+        precision: text("precision", "exact or fast")?,
     };
     let mut last = None;
     let mut on_progress = |done: u64, total: u64| {

@@ -44,6 +44,8 @@ pub struct CpuOptions {
     pub portable: bool,
     /// How keys and values are stored.
     pub kv: KvType,
+    /// How exactly it is computed.
+    pub precision: Precision,
 }
 
 /// Weights in the CPU's layouts, and the states of sequences.
@@ -88,6 +90,11 @@ impl CpuBackend {
             n if n <= pool::MAX_THREADS => n,
             n => return Err(Error::invalid("threads", format!("{n} is more than {}", pool::MAX_THREADS))),
         };
+        if options.precision == Precision::Fast {
+            return Err(Error::Device {
+                reason: "the cpu backend has no fast kernels yet; use exact".into(),
+            });
+        }
         let mut pool = Pool::new(threads)?;
         let weights = Weights::load(&plan, weights, &mut pool, progress)?;
         if cfg!(target_endian = "big") && options.kv != KvType::F32 {

@@ -8,7 +8,7 @@ const TOKENS: usize = 80;
 
 fn load(model: &Model, threads: usize, portable: bool, kv: KvType) -> CpuBackend {
     let mut source = model;
-    let options = CpuOptions { threads, portable, kv };
+    let options = CpuOptions { threads, portable, kv, ..Default::default() };
     CpuBackend::load(model.plan.clone(), &mut source, &options, &mut |_, _| Ok(())).unwrap()
 }
 

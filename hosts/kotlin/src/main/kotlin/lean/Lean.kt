@@ -38,6 +38,7 @@ class Lean private constructor(internal val connection: Connection, hello: Map<S
         threads: Int? = null,
         context: Int? = null,
         kv: String? = null,
+        precision: String? = null,
         onProgress: ((Long, Long) -> Unit)? = null,
     ): Model {
         val echo = path == "echo" || path.startsWith("echo?")
@@ -48,7 +49,8 @@ class Lean private constructor(internal val connection: Connection, hello: Map<S
             "context" to context,
             "progress" to (onProgress != null),
         )
-        val tail = if (kv == null) ByteArray(0) else JsonObject(mapOf("kv" to JsonPrimitive(kv))).toString().toByteArray()
+        val document = listOfNotNull(kv?.let { "kv" to JsonPrimitive(it) }, precision?.let { "precision" to JsonPrimitive(it) })
+        val tail = if (document.isEmpty()) ByteArray(0) else JsonObject(document.toMap()).toString().toByteArray()
         val answer = connection.call("LOAD", head, tail) {
             if (it.name == "PROGRESS") onProgress?.invoke(it.long("done"), it.long("total"))
         }
