@@ -164,6 +164,7 @@ suite_neon() {
 suite_web() {
   build
   command -v node >/dev/null || skip "node is missing"
+  scripts/fetch-model.sh
   LEAN_BUILT=1 hosts/web/build.sh --dev
   hosts/web/test.sh
 }

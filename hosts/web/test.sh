@@ -4,7 +4,8 @@
 #
 #   hosts/web/test.sh                  everything
 #   hosts/web/test.sh download types   only these
-#   LEAN_WEB_SMOL=1 hosts/web/test.sh browser    SmolLM2 as well, which wants the package as `build.sh` makes it
+#
+# SmolLM2 takes part where scripts/fetch-model.sh has fetched it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { files, ISOLATION } from '../serve.mjs';
 
 export const repository = fileURLToPath(new URL('../../../', import.meta.url));
-const packages = process.env.LEAN_WEB_PACKAGES ?? path.join(repository, '.cache/web');
+export const packages = process.env.LEAN_WEB_PACKAGES ?? path.join(repository, '.cache/web');
 const { chromium } = createRequire(path.join(packages, 'package.json'))('playwright-core');
 
 const fixtures = path.join(repository, 'tests/fixtures/models');

@@ -10,7 +10,6 @@ const NOT_HERE = {
   'checkpoint_files.jsonl': FILES,
   'shutdown.jsonl': 'SKIPPED: a step of one request holds the others up where there is one thread',
   'failure.jsonl': 'SKIPPED: a panic ends the instance, which the browser test shows',
-  'smollm2.jsonl': !process.env.LEAN_WEB_SMOL && 'SKIPPED: slow as the tests build it; opt in with LEAN_WEB_SMOL=1',
 };
 
 playAll(open, (file) => NOT_HERE[file]);
