@@ -25,8 +25,10 @@ const models = args.filter((a) => !a.startsWith('--')).map((file) => path.resolv
 if (models.length === 0) throw new Error('which models? node hosts/web/bench.mjs MODEL.gguf...');
 for (const file of models) if (!existsSync(file)) throw new Error(`${file}: no such file`);
 
-const peer = path.join(packages, 'node_modules/@wllama/wllama/esm');
-if (!existsSync(peer)) execFileSync('npm', ['install', '--silent', '--no-audit', '--no-fund', '--no-save', '--prefix', packages, PEER], { stdio: 'inherit' });
+// In a folder of its own: npm removes from one what it was not told to install.
+const prefix = path.join(packages, 'peer');
+const peer = path.join(prefix, 'node_modules/@wllama/wllama/esm');
+if (!existsSync(peer)) execFileSync('npm', ['install', '--silent', '--no-audit', '--no-fund', '--no-save', '--prefix', prefix, PEER], { stdio: 'inherit' });
 
 /** One measurement of ours, in the page. */
 async function ours({ url, threads, context, tokens }) {
@@ -123,7 +125,10 @@ for (const [i, file] of models.entries()) {
     await measure(ours, { ...given, tokens: 2 });
     for (let round = 0; round < rounds; round++) {
       const order = round % 2 === 0 ? [[ours, a], [theirs, b]] : [[theirs, b], [ours, a]];
-      for (const [run, into] of order) into.push(await measure(run, given));
+      for (const [run, into] of order) {
+        into.push(await measure(run, given));
+        console.error(`${path.basename(file)}, ${threads} threads, ${run.name}: ${JSON.stringify(into.at(-1))}`);
+      }
     }
     rows.push({ model: path.basename(file), threads, ours: mid(a), theirs: mid(b), native: alone });
   }
