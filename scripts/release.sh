@@ -42,6 +42,7 @@ lean_engine-$version-*.whl              | python3       | the Python package wit
 lean-node-$version.tgz                  | npm           | the Node package
 lean-node-$platform-$version.tgz        | npm           | the bridge for it
 lean-go-$version.zip                    | git           | the Go module
+lean-swift-$version.zip                 | git           | the Swift package
 lean-kotlin-$version.jar                | mvn javac     | the Kotlin client
 lean-web-$version.tgz                   | npm           | the package for the web, if hosts/web/build.sh has built it
 SHA256SUMS                              | sha256sum     | of all of these
@@ -142,6 +143,8 @@ make_go() {
   git archive --format=zip --prefix="lean@v$version/" -o "$out/lean-go-$version.zip" HEAD:hosts/go
 }
 
+make_swift() { git archive --format=zip --prefix="lean-swift-$version/" -o "$out/lean-swift-$version.zip" HEAD:hosts/swift; }
+
 make_kotlin() {
   (cd hosts/kotlin && mvn -B -ntp -q -DskipTests package)
   cp "hosts/kotlin/target/lean-kotlin-$version.jar" "$out/"
@@ -176,6 +179,7 @@ build_all() {
   attempt python python3
   attempt node npm
   attempt go git
+  attempt swift git
   attempt kotlin 'mvn javac'
   attempt web npm
   (cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS && chmod 644 SHA256SUMS)

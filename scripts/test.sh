@@ -23,6 +23,7 @@ node   | node  | the Node package against the bridge process
 python | unittest | the Python package against the bridge process
 go     | go    | the Go module against the bridge process, under the race detector
 kotlin | maven | the Kotlin client over the spawned bridge, and the example of its README
+swift  | swift | the Swift package over the spawned bridge and over liblean, with Debian's Swift where there is none
 conformance | lines | the same conversations with the bridge, frame by frame, from every host
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
@@ -122,6 +123,16 @@ suite_kotlin() {
   mvn -B -ntp -q test-compile || { grep -qE 'Could not (resolve|transfer|find artifact)|could not be resolved' $log &&
     skip "Kotlin's compiler and libraries are not to be had here"; return 1; }
   mvn -B -ntp test
+}
+
+suite_swift() {
+  . scripts/swift.sh
+  swift_setup || skip "Swift 6 is missing and not to be had here"
+  build
+  scripts/fetch-model.sh
+  unset LEAN_BRIDGE
+  swift_in hosts/swift swift build --build-tests -j 2
+  swift_in hosts/swift swift test --skip-build
 }
 
 suite_conformance() {
@@ -234,6 +245,11 @@ count_maven() {
   awk '/Tests run: [0-9]+, Failures/ && !/Time elapsed/ {gsub(/,/, ""); for (i = 1; i < NF; i++) {
       if ($i == "run:") n = $(i + 1); if ($i == "Failures:") f = $(i + 1); if ($i == "Errors:") f += $(i + 1); if ($i == "Skipped:") s = $(i + 1) }}
     END {print n - f - s, f + 0, s + 0}' "$1"
+}
+# Test cases, and the conformance scripts that two of them play.
+count_swift() {
+  awk "/^Test Case '.*' passed/ || /^script .* ok\$/ {p++} /^Test Case '.*' failed/ || /^script .* FAILED\$/ {f++}
+    /^Test Case '.*' skipped/ || /^script .* SKIPPED/ {s++} END {print p + 0, f + 0, s + 0}" "$1"
 }
 count_lines() { awk '/^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ {p += $1; f += $3; s += $5} END {print p + 0, f + 0, s + 0}' "$1"; }
 

@@ -107,6 +107,13 @@ else
   skip "there is no Go module, or no Go"
 fi
 
+# ---- Swift
+if [ -e "$(echo "$made"/lean-swift-*.zip)" ]; then
+  try "Swift: the archive is a package" sh -c 'python3 -m zipfile -l "$1"/lean-swift-*.zip | grep -q "^lean-swift-[^/]*/Package.swift"' _ "$made"
+else
+  skip "there is no Swift package"
+fi
+
 # ---- Kotlin
 if [ -e "$(echo "$made"/lean-kotlin-*.jar)" ]; then
   try "Kotlin: the jar has the client" sh -c 'python3 -m zipfile -l "$1"/lean-kotlin-*.jar | grep -q "^lean/Lean.class"' _ "$made"

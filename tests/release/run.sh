@@ -37,7 +37,7 @@ try "licences: tools of the build are not shipped" takes '"build"' '"GPL-3.0-onl
 
 before=$(ls)
 try "release.sh --dry-run" bash -c 'scripts/release.sh --dry-run >"$1"' _ "$work/plan"
-for artefact in THIRD_PARTY_LICENSES.txt lean- lean_engine- lean-node- lean-go- lean-kotlin- lean-web- SHA256SUMS; do
+for artefact in THIRD_PARTY_LICENSES.txt lean- lean_engine- lean-node- lean-go- lean-swift- lean-kotlin- lean-web- SHA256SUMS; do
   try "release.sh --dry-run: $artefact" grep -q "^  $artefact" "$work/plan"
 done
 try "release.sh --dry-run makes nothing" [ "$before" = "$(ls)" ]

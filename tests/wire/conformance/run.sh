@@ -2,7 +2,7 @@
 # Plays the conformance scripts with the runner of every host whose toolchain is here; the bridge must have been built.
 #
 #   tests/wire/conformance/run.sh            all hosts
-#   tests/wire/conformance/run.sh node go    only these (node, python, go, kotlin, rust)
+#   tests/wire/conformance/run.sh node go    only these (node, python, go, kotlin, swift, rust)
 #
 # Ends each host with `N passed, N failed, N skipped`; a host without its toolchain is skipped by name.
 set -uo pipefail
@@ -57,6 +57,15 @@ run_kotlin() {
   report "$code" "$((ran - failed - skipped))" "$failed" "$skipped"
 }
 
+run_swift() {
+  # One that is here already: scripts/test.sh swift fetches it.
+  . scripts/swift.sh
+  { swift_recent || [ -e "$swift_root/.complete" ]; } && swift_setup >/dev/null || { missing "Swift 6"; return; }
+  { swift_in hosts/swift swift build --build-tests -j 2 && swift_in hosts/swift swift test --skip-build --filter ConformanceTests; } 2>&1 | tee "$log"
+  local code=${PIPESTATUS[0]}
+  report "$code" "$(grep -c '^script .* ok$' "$log")" "$(grep -c '^script .* FAILED$' "$log")" "$(grep -c '^script .* SKIPPED' "$log")"
+}
+
 run_rust() {
   command -v cargo >/dev/null || { missing cargo; return; }
   cargo test --workspace --test conformance -- --nocapture 2>&1 | tee "$log"
@@ -64,7 +73,7 @@ run_rust() {
   report "$code" "$(grep -c '^script .* ok$' "$log")" "$(grep -c '^script .* FAILED$' "$log")" "$(grep -c '^script .* SKIPPED' "$log")"
 }
 
-for host in ${*:-node python go kotlin rust}; do
+for host in ${*:-node python go kotlin swift rust}; do
   echo "---- $host"
   "run_$host"
 done
