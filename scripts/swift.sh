@@ -27,16 +27,25 @@ swift_setup() {
 
 swift_recent() { command -v swift >/dev/null && swift --version 2>/dev/null | grep -qE 'Swift version ([6-9]|[1-9][0-9])'; }
 
+# The server that the machine itself takes Debian from, in either form of apt's lists.
+swift_mirror() {
+  {
+    awk '/^URIs:/ {print $2}' /etc/apt/sources.list.d/*.sources
+    sed -n 's/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list
+  } 2>/dev/null | grep -m 1 '/debian/\?$'
+}
+
 # Debian's packages and what they depend on, unpacked side by side: no maintainer script runs.
 swift_unpack() {
   local apt=$swift_root.apt key=/usr/share/keyrings/debian-archive-keyring.gpg mirror package
   [ -e $key ] || { echo "there is no $key"; return 1; }
-  mirror=$(cat /etc/apt/sources.list.d/*.sources 2>/dev/null | awk '/^URIs:.*debian\/?$/ {print $2; exit}')
+  mirror=$(swift_mirror)
+  [ -n "$mirror" ] || { echo "apt knows no server of Debian"; return 1; }
   rm -rf "$swift_root" "$apt"
   mkdir -p "$swift_root"/usr/{bin,sbin,lib,lib64} "$swift_root"/{tmp,proc,dev,etc,root} "$apt"/{etc,lists/partial,archives/partial}
   for package in bin sbin lib lib64; do ln -s usr/$package "$swift_root/$package"; done
   : >"$apt/status"
-  echo "deb [signed-by=$key] ${mirror:-http://deb.debian.org/debian} trixie main" >"$apt/etc/sources.list"
+  echo "deb [signed-by=$key] $mirror trixie main" >"$apt/etc/sources.list"
   # The machine's own settings stay, such as a proxy; its lists and its state do not take part.
   cat >"$apt/apt.conf" <<END
 Dir::Etc::sourcelist "$apt/etc/sources.list";
