@@ -45,13 +45,17 @@ fn emit_kernel(text: &mut String, kernel: &Kernel) {
     let _ = writeln!(
         text,
         "/// `wgsl/{name}.wgsl`.\npub static {upper}: Kernel = Kernel {{ name: {name:?}, source: {source:?}, \
-         constants: &[{constants}], bindings: &[{bindings}], subgroups: {subgroups} }};",
+         constants: &[{constants}], bindings: &[{bindings}], subgroups: {subgroups}, f16: {f16}, \
+         cooperative: {cooperative}, front: {front:?} }};",
         name = kernel.name,
         upper = kernel.name.to_uppercase(),
         source = kernel.source,
         constants = constants.join(", "),
         bindings = bindings.join(", "),
-        subgroups = kernel.subgroups,
+        subgroups = kernel.needs.subgroups,
+        f16 = kernel.needs.f16,
+        cooperative = kernel.needs.cooperative,
+        front = kernel.needs.front(),
     );
 }
 

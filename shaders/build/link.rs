@@ -3,7 +3,7 @@
 //! ```text
 //! #import "file"                   pastes a file once
 //! #const NAME: type in a, b        a constant put in front at run time, and the values it is validated with
-//! #requires subgroups              what the device must offer
+//! #requires subgroups              what the device must offer: subgroups, f16, cooperative_matrix
 //! #let NAME = text                 `{NAME}` becomes `text` from here on
 //! #for i in a..b ... #end          the lines between, once for each number, which `{i}` becomes; they nest
 //! ```
@@ -26,7 +26,23 @@ pub struct Constant {
 pub struct Linked {
     pub source: String,
     pub constants: Vec<Constant>,
+    pub needs: Needs,
+}
+
+/// What the device must offer.
+#[derive(Clone, Copy, Default)]
+pub struct Needs {
     pub subgroups: bool,
+    pub f16: bool,
+    pub cooperative: bool,
+}
+
+impl Needs {
+    /// The source's first lines, which WGSL wants before anything else. naga knows subgroups without one.
+    pub fn front(self) -> String {
+        let line = |used: bool, name: &str| if used { format!("enable {name};\n") } else { String::new() };
+        line(self.f16, "f16") + &line(self.cooperative, "wgpu_cooperative_matrix")
+    }
 }
 
 /// A line and where it is from.
@@ -36,7 +52,7 @@ struct Line {
 }
 
 pub fn link(root: &Path, kernel: &str) -> Result<Linked, String> {
-    let mut linked = Linked { source: String::new(), constants: Vec::new(), subgroups: false };
+    let mut linked = Linked { source: String::new(), constants: Vec::new(), needs: Needs::default() };
     let (mut lines, mut lets) = (Vec::new(), Vec::new());
     paste(root, &format!("{kernel}.wgsl"), &mut BTreeSet::new(), &mut lets, &mut linked, &mut lines)?;
     repeat(&lines, &mut Vec::new(), &mut linked.source)?;
@@ -77,8 +93,13 @@ fn paste(
             let (name, value) =
                 rest.split_once('=').ok_or_else(|| format!("{at}: #let NAME = text expected"))?;
             lets.push((format!("{{{}}}", name.trim()), value.trim().to_string()));
-        } else if line == "#requires subgroups" {
-            linked.subgroups = true;
+        } else if let Some(feature) = line.strip_prefix("#requires ") {
+            match feature.trim() {
+                "subgroups" => linked.needs.subgroups = true,
+                "f16" => linked.needs.f16 = true,
+                "cooperative_matrix" => linked.needs.cooperative = true,
+                other => return Err(format!("{at}: {other} is nothing that a device offers")),
+            }
         } else if line.starts_with("#for ") || line == "#end" {
             lines.push(Line { at, text: line });
         } else if line.starts_with('#') {

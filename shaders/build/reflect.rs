@@ -1,6 +1,6 @@
 //! Parses and validates every variant of a kernel with naga and reads its bindings, workgroup and structs.
 
-use crate::link::{Constant, Linked};
+use crate::link::{Constant, Linked, Needs};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::{AddressSpace, Module, ScalarKind, StorageAccess, TypeInner};
 
@@ -26,7 +26,7 @@ pub struct Kernel {
     pub constants: Vec<Constant>,
     pub bindings: Vec<Binding>,
     pub structs: Vec<Struct>,
-    pub subgroups: bool,
+    pub needs: Needs,
 }
 
 /// WebGPU's guaranteed number; kernels stay within it so that they run everywhere.
@@ -35,8 +35,8 @@ const MAX_STORAGE_BUFFERS: usize = 8;
 pub fn reflect(name: String, linked: Linked) -> Result<Kernel, String> {
     let mut found: Option<(Vec<Binding>, Vec<Struct>)> = None;
     for front in variants(&linked.constants) {
-        let text = format!("{front}{}", linked.source);
-        let module = validate(&name, &text, linked.subgroups)?;
+        let text = format!("{}{front}{}", linked.needs.front(), linked.source);
+        let module = validate(&name, &text, linked.needs)?;
         let this = (bindings(&name, &module)?, structs(&name, &module)?);
         if found.as_ref().is_some_and(|f| *f != this) {
             return Err(format!("{name}: bindings or structs differ between variants"));
@@ -54,7 +54,7 @@ pub fn reflect(name: String, linked: Linked) -> Result<Kernel, String> {
         constants: linked.constants,
         bindings,
         structs,
-        subgroups: linked.subgroups,
+        needs: linked.needs,
     })
 }
 
@@ -89,12 +89,14 @@ fn variants(constants: &[Constant]) -> Vec<String> {
     fronts.into_iter().collect()
 }
 
-fn validate(name: &str, text: &str, subgroups: bool) -> Result<Module, String> {
+fn validate(name: &str, text: &str, needs: Needs) -> Result<Module, String> {
     let path = format!("wgsl/{name}.wgsl (linked)");
     let module = naga::front::wgsl::parse_str(text).map_err(|e| e.emit_to_string_with_path(text, &path))?;
     // WGSL everywhere has `unpack2x16float`; naga counts it among what a device may lack.
     let mut capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32;
-    capabilities.set(Capabilities::SUBGROUP, subgroups);
+    capabilities.set(Capabilities::SUBGROUP, needs.subgroups);
+    capabilities.set(Capabilities::SHADER_FLOAT16, needs.f16);
+    capabilities.set(Capabilities::COOPERATIVE_MATRIX, needs.cooperative);
     Validator::new(ValidationFlags::all(), capabilities)
         .validate(&module)
         .map_err(|e| e.emit_to_string_with_path(text, &path))?;

@@ -3,7 +3,7 @@
 //! Every file in `wgsl/` is one kernel with one entry point, `main`. The build script pastes its `#import`s,
 //! validates it with naga for the combinations of the values its `#const` lines list (all, or where these are many,
 //! all that differ in one value from the first or from the last), and writes the
-//! result into this crate. At run time only `const` lines are put in front ([`Kernel::source`]). Binding 0 is a
+//! result into this crate. At run time only `enable` and `const` lines are put in front ([`Kernel::source`]). Binding 0 is a
 //! uniform struct, whose Rust twin is generated here; the others are storage buffers.
 //!
 //! [`twin`] says in plain loops what each kernel computes; tests compare the two on random shapes.
@@ -52,13 +52,19 @@ pub struct Kernel {
     pub bindings: &'static [Binding],
     /// It needs subgroup operations.
     pub subgroups: bool,
+    /// It needs floats of 16 bits.
+    pub f16: bool,
+    /// It needs products of matrices of 16-bit floats by whole subgroups of 32.
+    pub cooperative: bool,
+    /// The `enable` lines of what it needs.
+    front: &'static str,
 }
 
 impl Kernel {
     /// The WGSL of one variant. Every constant must be given once, with one of its validated values; the error
     /// says which is not.
     pub fn source(&self, constants: &[(&str, &str)]) -> Result<String, String> {
-        let mut text = String::new();
+        let mut text = self.front.to_string();
         for c in self.constants {
             let value = constants.iter().find(|(name, _)| *name == c.name).map(|(_, value)| *value);
             match value {
@@ -110,9 +116,13 @@ mod tests {
     fn twins_have_the_shaders_sizes() {
         assert_eq!(GEMM.bindings[0], Binding::Uniform { bytes: std::mem::size_of::<ProductParams>() as u64 });
         assert_eq!((std::mem::size_of::<Token>(), std::mem::size_of::<ConvSlot>()), (16, 16));
-        assert_eq!(KERNELS.len(), 23);
+        assert_eq!(KERNELS.len(), 28);
         let with_subgroups: Vec<&str> = KERNELS.iter().filter(|k| k.subgroups).map(|k| k.name).collect();
         let names = [
+            "gemm_cooperative",
+            "gemm_cooperative_few",
+            "gemm_split",
+            "gemm_split_few",
             "matvec4_bytes",
             "matvec4_subgroup",
             "matvec_alone",
@@ -121,6 +131,12 @@ mod tests {
             "quantise",
         ];
         assert_eq!(with_subgroups, names);
+        let with_halves: Vec<&str> = KERNELS.iter().filter(|k| k.f16).map(|k| k.name).collect();
+        let halves =
+            ["gemm_cooperative", "gemm_cooperative_few", "gemm_half", "gemm_split", "gemm_split_few"];
+        assert_eq!(with_halves, halves);
+        let text = GEMM_COOPERATIVE.source(&[("FORMAT", "3")]).unwrap();
+        assert!(text.starts_with("enable f16;\nenable wgpu_cooperative_matrix;\nconst FORMAT"), "{text}");
     }
 
     #[test]

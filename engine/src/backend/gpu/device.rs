@@ -1,7 +1,8 @@
 //! An open device: buffers and pipelines whose failures are typed errors.
 
 use super::times::Times;
-use super::{adapter, pair, GpuOptions};
+use super::{adapter, cache, pair, GpuOptions};
+use crate::backend::Precision;
 use crate::error::{Error, Result};
 use lean_shaders::{Binding, Kernel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,19 @@ pub struct Pipeline {
     pub kernel: &'static Kernel,
 }
 
+/// What products of many tokens are taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tiles {
+    /// Float32.
+    Floats,
+    /// Three products of matrices of 16-bit floats by a subgroup: as exact.
+    Split,
+    /// One such product: not exact.
+    Cooperative,
+    /// 16-bit floats: not exact.
+    Halves,
+}
+
 /// A device and its queue.
 pub struct Gpu {
     /// The device.
@@ -30,12 +44,16 @@ pub struct Gpu {
     /// Invocations of a subgroup, where products of bytes are worth it: eight of them at least have to be together,
     /// and software multiplies floats as fast.
     pub byte_subgroup: Option<usize>,
+    /// Of products with many tokens.
+    pub tiles: Tiles,
     /// Kernels can be timed.
     pub timestamps: bool,
     /// Adapter's name, for people.
     pub description: String,
     /// The largest storage binding to use, in bytes; a multiple of 4.
     pub max_binding: u64,
+    /// Compiled pipelines of earlier processes.
+    pub kept: cache::Kept,
     /// Times of kernels, while somebody asks for them.
     times: Mutex<Option<Times>>,
     /// The first error that no call was there to return. Every later call returns it.
@@ -55,14 +73,29 @@ impl Gpu {
         if options.no_subgroups {
             features.remove(wgpu::Features::SUBGROUP);
         }
+        let description = adapter::describe(&adapter);
+        let tiles = tiles(&adapter, features, options.precision).ok_or_else(|| Error::Device {
+            reason: format!("{description} has no floats of 16 bits, which precision fast is made of"),
+        })?;
+        let cooperative = matches!(tiles, Tiles::Split | Tiles::Cooperative);
+        features.set(wgpu::Features::SHADER_F16, tiles != Tiles::Floats);
+        features.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, cooperative);
+        features |= adapter.features() & wgpu::Features::PIPELINE_CACHE;
+        let experimental_features = match cooperative {
+            // SAFETY: what is experimental is that wgpu may miss a misuse. The kernels that use such a feature, those of
+            // `common/cooperative.wgsl`, keep the rules themselves: every matrix is read and written by whole
+            // subgroups in uniform control flow, inside of the workgroup's arrays.
+            true => unsafe { wgpu::ExperimentalFeatures::enabled() },
+            false => wgpu::ExperimentalFeatures::disabled(),
+        };
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("lean"),
             required_features: features,
+            experimental_features,
             required_limits: limits.clone(),
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
         };
-        let description = adapter::describe(&adapter);
         let (device, queue) = adapter
             .request_device(&descriptor)
             .await
@@ -77,6 +110,7 @@ impl Gpu {
             subgroups && info.subgroup_min_size >= 8 && limits.max_compute_invocations_per_workgroup >= 512;
         let byte_subgroup =
             (fits && options.bytes.unwrap_or(hardware)).then_some(info.subgroup_max_size as usize);
+        let kept = cache::Kept::open(&device, &info);
         let timestamps = features.contains(wgpu::Features::TIMESTAMP_QUERY);
         let times = Mutex::new(None);
         Ok(Gpu {
@@ -85,9 +119,11 @@ impl Gpu {
             limits,
             subgroups,
             byte_subgroup,
+            tiles,
             timestamps,
             description,
             max_binding,
+            kept,
             times,
             fault,
         })
@@ -169,14 +205,43 @@ impl Gpu {
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: None,
+            cache: self.kept.cache(),
         });
         Pipeline { program, layout, kernel }
     }
 }
 
+/// The invocations of a subgroup that `common/cooperative.wgsl` is written for, and its workgroup memory.
+const COOPERATIVE_LANES: u32 = 32;
+const COOPERATIVE_MEMORY: u32 = 48 << 10;
+
+/// The best that an adapter opened with `features` has for products with many tokens.
+fn tiles(adapter: &wgpu::Adapter, features: wgpu::Features, precision: Precision) -> Option<Tiles> {
+    use wgpu::CooperativeScalarType as Scalar;
+    let (has, info) = (adapter.features(), adapter.get_info());
+    let lanes = [info.subgroup_min_size, info.subgroup_max_size] == [COOPERATIVE_LANES; 2];
+    let sizes = || {
+        adapter.cooperative_matrix_properties().into_iter().any(|p| {
+            [p.m_size, p.n_size, p.k_size] == [16; 3] && p.ab_type == Scalar::F16 && p.cr_type == Scalar::F32
+        })
+    };
+    let halves = has.contains(wgpu::Features::SHADER_F16);
+    let cooperative = halves
+        && has.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX)
+        && features.contains(wgpu::Features::SUBGROUP)
+        && adapter.limits().max_compute_workgroup_storage_size >= COOPERATIVE_MEMORY
+        && lanes
+        && sizes();
+    match precision {
+        Precision::Exact if cooperative => Some(Tiles::Split),
+        Precision::Exact => Some(Tiles::Floats),
+        Precision::Fast if cooperative => Some(Tiles::Cooperative),
+        Precision::Fast => halves.then_some(Tiles::Halves),
+    }
+}
+
 /// Runs `work` and turns what the device refuses meanwhile into an error.
-fn scoped<T>(gpu: &wgpu::Device, wanted: u64, what: &str, work: impl FnOnce() -> T) -> Result<T> {
+pub fn scoped<T>(gpu: &wgpu::Device, wanted: u64, what: &str, work: impl FnOnce() -> T) -> Result<T> {
     let internal = gpu.push_error_scope(wgpu::ErrorFilter::Internal);
     let validation = gpu.push_error_scope(wgpu::ErrorFilter::Validation);
     let memory = gpu.push_error_scope(wgpu::ErrorFilter::OutOfMemory);

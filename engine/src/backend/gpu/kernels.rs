@@ -1,6 +1,6 @@
 //! The pipelines that a plan needs, all compiled at load, and which of them a product takes.
 
-use super::device::{Gpu, Pipeline};
+use super::device::{Gpu, Pipeline, Tiles};
 use super::model::{Layer, Mixer};
 use super::pack::Format;
 use super::pair;
@@ -32,6 +32,8 @@ pub struct Kernels {
     byte_rows: usize,
     /// There is workgroup memory for wide tiles.
     wide: bool,
+    /// Of products with many tokens.
+    tiles: Tiles,
     /// Bytes of workgroup memory.
     memory: u32,
 }
@@ -123,11 +125,17 @@ fn quantise(norm: bool) -> (Variant, &'static Kernel) {
     variant(&shaders::QUANTISE, [("NORM", norm.into()), UNUSED, UNUSED])
 }
 
-fn many(format: Format, wide: bool) -> (Variant, &'static Kernel) {
-    variant(
-        if wide { &shaders::GEMM_WIDE } else { &shaders::GEMM },
-        [("FORMAT", format.number), UNUSED, UNUSED],
-    )
+fn many(tiles: Tiles, format: Format, wide: bool) -> (Variant, &'static Kernel) {
+    let kernel = match (tiles, wide) {
+        (Tiles::Floats, true) => &shaders::GEMM_WIDE,
+        (Tiles::Floats, false) => &shaders::GEMM,
+        (Tiles::Split, true) => &shaders::GEMM_SPLIT,
+        (Tiles::Split, false) => &shaders::GEMM_SPLIT_FEW,
+        (Tiles::Cooperative, true) => &shaders::GEMM_COOPERATIVE,
+        (Tiles::Cooperative, false) => &shaders::GEMM_COOPERATIVE_FEW,
+        (Tiles::Halves, _) => &shaders::GEMM_HALF,
+    };
+    variant(kernel, [("FORMAT", format.number), UNUSED, UNUSED])
 }
 
 fn embed(format: Format) -> (Variant, &'static Kernel) {
@@ -167,15 +175,16 @@ impl Kernels {
             wanted.insert(variant, kernel);
         };
         let byte_rows = gpu.byte_subgroup.map_or(0, |size| 2 * BYTES_LANES / size);
-        let wide = gpu.limits.max_compute_workgroup_storage_size >= WIDE_MEMORY;
+        let wide =
+            gpu.tiles != Tiles::Floats || gpu.limits.max_compute_workgroup_storage_size >= WIDE_MEMORY;
         let mut product = |stack: &Stack, norm: bool| {
             for piece in &stack.pieces {
-                want(many(piece.format, false));
+                want(many(gpu.tiles, piece.format, false));
                 if wide
                     && !std::ptr::eq(stack, head)
                     && stack.rows.div_ceil(GEMM_WIDE.0) >= WIDE_TILES / MOST_TILES
                 {
-                    want(many(piece.format, true));
+                    want(many(gpu.tiles, piece.format, true));
                 }
                 if byte_rows > 0 && piece.format.has_bytes() {
                     match room_for(gpu.limits.max_compute_workgroup_storage_size, stack.groups()) {
@@ -250,6 +259,7 @@ impl Kernels {
             subgroups: gpu.subgroups,
             byte_rows,
             wide,
+            tiles: gpu.tiles,
             memory: gpu.limits.max_compute_workgroup_storage_size,
         })
     }
@@ -322,10 +332,9 @@ impl Kernels {
     pub fn many(&self, format: Format, rows: usize, tokens: usize) -> Result<(&Arc<Pipeline>, [u32; 3])> {
         let tiles = |(a, b): (usize, usize)| [rows.div_ceil(a) as u32, tokens.div_ceil(b) as u32, 1];
         let grid = tiles(GEMM_WIDE);
-        match self.wide && (grid[0] * grid[1]) as usize >= WIDE_TILES {
-            true => Ok((self.get(many(format, true))?, grid)),
-            false => Ok((self.get(many(format, false))?, tiles(GEMM))),
-        }
+        let wide = self.wide && (grid[0] * grid[1]) as usize >= WIDE_TILES;
+        let kernel = self.get(many(self.tiles, format, wide))?;
+        Ok((kernel, if wide || self.tiles == Tiles::Halves { grid } else { tiles(GEMM) }))
     }
 
     /// Rows of the embedding.

@@ -31,6 +31,13 @@ pub struct OnDevice {
 pub struct Sets(Vec<Arc<OnDevice>>);
 
 impl Sets {
+    /// Forgets the sets that only this list still holds: no sequence can use them. Whether there were any.
+    pub fn prune(&mut self) -> bool {
+        let before = self.0.len();
+        self.0.retain(|known| Arc::strong_count(&known.set) > 1);
+        self.0.len() < before
+    }
+
     /// The sets of some updates, uploaded if they are new.
     pub fn of(&mut self, gpu: &Gpu, updates: &Updates) -> Result<Vec<(Arc<OnDevice>, f32)>> {
         let mut found = Vec::with_capacity(updates.0.len());
@@ -40,8 +47,6 @@ impl Sets {
                 Some(known) => known.clone(),
                 None => {
                     let made = Arc::new(upload(gpu, set)?);
-                    // Those that only this list still holds are of no use to any sequence.
-                    self.0.retain(|known| Arc::strong_count(&known.set) > 1);
                     self.0.push(made.clone());
                     made
                 }

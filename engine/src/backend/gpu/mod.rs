@@ -7,6 +7,8 @@
 //! (loading, exporting, and a host-side choice that a following pass depends on).
 
 mod adapter;
+#[cfg_attr(target_arch = "wasm32", path = "cache_wasm.rs")]
+mod cache;
 mod device;
 mod forward;
 #[cfg(test)]
@@ -51,6 +53,8 @@ pub struct GpuOptions {
     /// Take products with few tokens of bytes where that needs no more than subgroup operations; `None` where the
     /// device is hardware too (for tests).
     pub bytes: Option<bool>,
+    /// How exactly it is computed: `Fast` takes the products of many tokens of floats of 16 bits.
+    pub precision: Precision,
 }
 
 /// Tokens of a pass of a long prefill: enough to fill the tiles of a large device.
@@ -133,6 +137,7 @@ fn load_model(
     to.flush()?;
     let weight_bytes = to.bytes;
     let kernels = kernels::Kernels::compile(gpu, &layers, &embedding, &head)?;
+    gpu.kept.keep();
     let model = model::Model {
         vocab: plan.vocab,
         hidden: plan.hidden,
@@ -173,7 +178,10 @@ impl Backend for GpuBackend {
         BackendInfo {
             kind: "gpu",
             description: self.gpu.description.clone(),
-            exactness_class: "gpu-exact-f32kv-r3".into(),
+            exactness_class: match self.gpu.tiles {
+                device::Tiles::Floats | device::Tiles::Split => "gpu-exact-f32kv-r4".into(),
+                device::Tiles::Cooperative | device::Tiles::Halves => "gpu-fast-f32kv-r1".into(),
+            },
             weight_bytes: self.weight_bytes,
         }
     }
@@ -187,7 +195,9 @@ impl Backend for GpuBackend {
     }
 
     fn free_state(&self, state: StateId) {
-        self.lock().states.free(state);
+        let mut inner = self.lock();
+        inner.states.free(state);
+        inner.shared.free_adapters();
     }
 
     fn len(&self, state: StateId) -> Result<usize> {
@@ -204,7 +214,10 @@ impl Backend for GpuBackend {
 
     fn adapt(&self, state: StateId, updates: &Updates) -> Result<()> {
         self.model.check_updates(&self.gpu.limits, updates)?;
-        self.inner()?.states.adapt(state, updates)
+        let mut inner = self.inner()?;
+        inner.states.adapt(state, updates)?;
+        inner.shared.free_adapters();
+        Ok(())
     }
 
     fn export(&self, state: StateId) -> Result<StateImage> {

@@ -104,6 +104,14 @@ impl Shared {
         Ok(())
     }
 
+    /// Gives the memory of adapters back that no sequence uses any more.
+    pub fn free_adapters(&mut self) {
+        if self.sets.prune() {
+            // Bind groups keep buffers alive.
+            self.prepared.forget();
+        }
+    }
+
     /// What a ticket held.
     pub fn give_back(&mut self, ticket: Ticket) {
         self.logits.extend(ticket.logits);
@@ -144,6 +152,7 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
         slot.cancel.check()?;
     }
     check(model, inner, batch, max_tokens(gpu, &inner.widths))?;
+    inner.shared.free_adapters();
     if batch.slots.iter().any(|slot| matches!(slot.input, Input::Sampled(..))) {
         // By itself, so that the token is on its way to the host, which then prepares what follows, while the pass
         // that reads it runs.
