@@ -4,7 +4,7 @@
 #   tests/bench/gpu.sh [SIZE:TYPE ...]      by default 1.2b:q4_0 3b:q4_0 8b:q4_0 8b:q4_k_m
 #
 # LEAN_BIN is the command to measure (else a release build is made), GPU_ADAPTER an adapter of `lean devices` (a software
-# one is taken only where it is named), GPU_BENCH_DIR where the models are written (8b takes 5 GB; each is removed after
+# one is taken only where it is named), GPU_PRECISION exact or fast, GPU_BENCH_DIR where the models are written (8b takes 5 GB; each is removed after
 # its run) and the logs stay. The last thing printed is one table.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -13,7 +13,7 @@ models=("$@")
 [ $# -gt 0 ] || models=(1.2b:q4_0 3b:q4_0 8b:q4_0 8b:q4_k_m)
 folder=${GPU_BENCH_DIR:-$(mktemp -d)}
 mkdir -p "$folder"
-gpu=(--backend gpu)
+gpu=(--backend gpu --precision "${GPU_PRECISION:-exact}")
 [ -z "${GPU_ADAPTER:-}" ] || gpu+=(--adapter "$GPU_ADAPTER")
 
 echo "==== devices"
@@ -39,7 +39,7 @@ for model in "${models[@]}"; do
     --branches 4 --kernels 2>&1 | tee "$log"
   rows+=("$(printf '%-12s %9s %9s %9s  %s; %s' "$model" "$(number 'prefill 512' "$log")" "$(number 'decode 128' "$log")" \
     "$(number 'decode 128 at depth 4096' "$log")" "$(words 'a token of the decode' "$log")" \
-    "$(words 'kernels of a token' "$log")")")
+    "$(words 'kernels of a token' "$log"); idle $(words 'device idle in a decode' "$log")")")
 done
 rm -f "$folder/model.gguf"
 

@@ -210,11 +210,14 @@ pub trait Backend: Send + Sync {
     fn counters(&self) -> Counters {
         Counters::default()
     }
-    /// Times each kernel from here on, until [`Backend::kernel_times`]; that slows work down. [`Error::Device`] where the
-    /// backend cannot.
-    fn time_kernels(&self) -> Result<()> {
+    /// Times from here on, until [`Backend::kernel_times`]: `each` kernel, which slows work down, or else how long the device
+    /// is `busy` and `idle`. [`Error::Device`] where the backend cannot.
+    fn time_kernels(&self, each: bool) -> Result<()> {
+        let _ = each;
         Err(crate::error::Error::Device { reason: "only a GPU times its kernels".into() })
     }
+    /// For tests: loses the device, where there is one.
+    fn lose_device(&self) {}
     /// Ends [`Backend::time_kernels`]: what ran since then, the longest together first.
     fn kernel_times(&self) -> Result<Vec<KernelTime>> {
         Ok(Vec::new())

@@ -314,14 +314,10 @@ fn load_gpu(
     progress: Progress<'_>,
 ) -> Result<Arc<dyn Backend>> {
     use crate::backend::gpu;
-    if options.precision == Precision::Fast {
-        return Err(Error::Device {
-            reason: "the gpu backend has no fast kernels yet; use exact or the CPU".into(),
-        });
-    }
     let gpu = gpu::GpuOptions {
         adapter: options.adapter.clone(),
         allow_software: options.allow_software_gpu,
+        precision: options.precision,
         ..Default::default()
     };
     Ok(Arc::new(gpu::GpuBackend::load(plan, weights, &gpu, progress)?))

@@ -6,6 +6,7 @@ mod generation;
 mod load;
 mod many;
 mod model;
+mod rebuild;
 #[cfg(test)]
 mod schedule_tests;
 mod session;

@@ -131,12 +131,21 @@ impl Model {
         self.0.backend.counters()
     }
 
+    /// Times from here on, until [`Model::kernel_times`], how long the device is `busy` and how long it is `idle` between
+    /// its work; that hardly slows it down.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`] where there is no device with a clock.
+    pub fn time_device(&self) -> Result<()> {
+        self.0.backend.time_kernels(false)
+    }
+
     /// Times each of the device's kernels from here on, until [`Model::kernel_times`]; that slows it down.
     ///
     /// # Errors
     /// [`crate::Error::Device`] where the backend or the device cannot.
     pub fn time_kernels(&self) -> Result<()> {
-        self.0.backend.time_kernels()
+        self.0.backend.time_kernels(true)
     }
 
     /// Ends [`Model::time_kernels`]: the kernels that ran since then, by name and size, the longest together first.

@@ -105,6 +105,67 @@ fn passes_that_ran_ahead_leave_no_trace() {
 }
 
 #[test]
+fn a_session_goes_on_after_its_device_was_lost() {
+    for stem in [LLAMA, LFM2] {
+        let (Some(model), Some(again)) = (gpu(stem), gpu(stem)) else { return };
+        let next = |session: &mut Session| session.generate(&text(12)).unwrap().finish().unwrap().tokens;
+        let mut session = prepared(&model);
+        let saved = Checkpoint::from_bytes(&session.checkpoint().unwrap().to_bytes().unwrap()).unwrap();
+        let live = session.checkpoint().unwrap();
+        session.append(&[Block::Tokens(vec![5, 6, 7])]).unwrap();
+        let whole = next(&mut session.fork().unwrap());
+        model.lose_device();
+        for error in
+            [session.forward(&[9]).err(), session.checkpoint().err(), model.session(Default::default()).err()]
+        {
+            assert_eq!(error.unwrap().name(), "device_lost", "{stem}");
+        }
+        let strange = Checkpoint::from_bytes(&{
+            let mut other = again.session(Default::default()).unwrap();
+            other.append(&[Block::Tokens(vec![3; 9])]).unwrap();
+            other.checkpoint().unwrap().to_bytes().unwrap()
+        })
+        .unwrap();
+        for (name, checkpoint, how) in [
+            ("persisted", Some(&saved), Restored::Imported),
+            ("none", None, Restored::Reprefilled),
+            ("lost with its device", Some(&live), Restored::Reprefilled),
+            ("of another session", Some(&strange), Restored::Reprefilled),
+        ] {
+            let mut rebuilt = again.rebuild(&session, checkpoint).unwrap();
+            assert_eq!(
+                (rebuilt.restored(), rebuilt.tokens()),
+                (Some(how), session.tokens()),
+                "{stem} {name}"
+            );
+            assert_eq!(next(&mut rebuilt), whole, "{stem} {name}");
+        }
+        // The CPU takes it over as well.
+        let mut here = cpu(stem).rebuild(&session, Some(&saved)).unwrap();
+        assert_eq!(here.restored(), Some(Restored::Converted), "{stem}");
+        assert_eq!(next(&mut here), whole, "{stem}");
+        let other = if stem == LLAMA { LFM2 } else { LLAMA };
+        assert_eq!(cpu(other).rebuild(&session, None).err().unwrap().name(), "incompatible");
+    }
+}
+
+#[test]
+fn greedy_text_is_one_submission_a_token() {
+    let Some(model) = gpu(LLAMA) else { return };
+    let mut session = prepared(&model);
+    session.append(&[Block::Tokens(vec![5])]).unwrap();
+    let submissions = |n: usize| {
+        let before = model.device_counters().submissions;
+        let made = session.fork().unwrap().generate(&text(n)).unwrap().finish().unwrap();
+        (made.tokens.len() as u64, model.device_counters().submissions - before)
+    };
+    let (few, many) = (submissions(8), submissions(24));
+    assert!(many.0 > few.0, "the text ends too early");
+    // One more at the beginning and the end, however long it is.
+    assert_eq!(many.1 - few.1, many.0 - few.0, "{few:?} {many:?}");
+}
+
+#[test]
 fn checkpoints_cross_between_cpu_and_gpu() {
     for stem in [LLAMA, LFM2] {
         let Some(model) = gpu(stem) else { return };

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use lean_engine::backend::gpu::GpuOptions;
-use lean_engine::backend::{Backend, Batch, Input, Logits, SamplerParams, StateId, Ticket};
+use lean_engine::backend::{Backend, Batch, Input, Logits, Precision, SamplerParams, StateId, Ticket};
 use lean_engine::Error;
 
 #[test]
@@ -24,6 +24,23 @@ fn bindings_too_small_for_the_model_are_refused() {
         let options = GpuOptions { max_binding: Some(max_binding), ..any_adapter() };
         let error = load_with(LLAMA, &options).err().expect("refused");
         assert_eq!(error.code(), code, "{max_binding}: {error}");
+    }
+}
+
+#[test]
+fn precision_fast_is_a_class_of_its_own_or_says_what_the_device_lacks() {
+    let Some(exact) = load(LLAMA) else { return };
+    assert_eq!(exact.info().exactness_class, "gpu-exact-f32kv-r4");
+    match load_with(LLAMA, &GpuOptions { precision: Precision::Fast, ..any_adapter() }) {
+        Ok(fast) => {
+            assert_eq!(fast.info().exactness_class, "gpu-fast-f32kv-r1");
+            let of = |backend: &dyn Backend| run(backend, backend.new_state().unwrap(), &ids(45, 1));
+            let (a, b) = (of(&exact), of(&fast));
+            let gap = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(gap > 0.0 && gap < 0.05, "{gap}");
+        }
+        Err(Error::Device { reason }) => assert!(reason.contains("floats of 16 bits"), "{reason}"),
+        Err(error) => panic!("{error}"),
     }
 }
 

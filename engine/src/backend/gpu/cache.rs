@@ -29,7 +29,9 @@ impl Kept {
         if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return none;
         }
-        let Some(path) = folder().zip(name(info)).map(|(folder, name)| folder.join(name)) else { return none };
+        let Some(path) = folder().zip(name(info)).map(|(folder, name)| folder.join(name)) else {
+            return none;
+        };
         let content = files::read(&path, MOST_BYTES).ok();
         let data = content.as_deref().and_then(checked);
         // SAFETY: the data is what `keep` got of a device with the same adapter and driver and wrote into the user's

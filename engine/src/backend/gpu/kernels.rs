@@ -175,8 +175,7 @@ impl Kernels {
             wanted.insert(variant, kernel);
         };
         let byte_rows = gpu.byte_subgroup.map_or(0, |size| 2 * BYTES_LANES / size);
-        let wide =
-            gpu.tiles != Tiles::Floats || gpu.limits.max_compute_workgroup_storage_size >= WIDE_MEMORY;
+        let wide = gpu.tiles != Tiles::Floats || gpu.limits.max_compute_workgroup_storage_size >= WIDE_MEMORY;
         let mut product = |stack: &Stack, norm: bool| {
             for piece in &stack.pieces {
                 want(many(gpu.tiles, piece.format, false));

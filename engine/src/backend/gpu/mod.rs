@@ -252,12 +252,17 @@ impl Backend for GpuBackend {
         self.lock().shared.counters
     }
 
-    fn time_kernels(&self) -> Result<()> {
+    fn time_kernels(&self, each: bool) -> Result<()> {
         if !self.gpu.timestamps {
             return Err(times::no_clock(&self.gpu));
         }
-        *self.gpu.times() = Some(times::Times::default());
+        *self.gpu.times() = Some(times::Times::new(each));
         Ok(())
+    }
+
+    fn lose_device(&self) {
+        self.gpu.device.destroy();
+        let _ = self.gpu.device.poll(wgpu::PollType::Poll);
     }
 
     fn kernel_times(&self) -> Result<Vec<KernelTime>> {

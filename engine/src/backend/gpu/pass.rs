@@ -164,7 +164,7 @@ impl Pass {
     pub fn submit(self, gpu: &Gpu) -> Result<()> {
         let mut times = gpu.times();
         let mut clock = match &*times {
-            Some(_) => Some(Clock::new(gpu, self.dispatches)?),
+            Some(times) => Some(Clock::new(gpu, times, self.dispatches)?),
             None => None,
         };
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
@@ -176,7 +176,7 @@ impl Pass {
                 }
                 Step::Clear { buffer, at, bytes } => encoder.clear_buffer(buffer, *at, Some(*bytes)),
                 Step::Dispatch { pipeline, grid, .. } => {
-                    let timed = clock.is_some();
+                    let timed = clock.as_ref().is_some_and(|c| c.each);
                     let timestamp_writes = clock.as_mut().and_then(|c| c.around(pipeline.kernel.name, *grid));
                     let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
                     let mut compute = encoder.begin_compute_pass(&descriptor);

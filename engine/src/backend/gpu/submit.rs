@@ -8,11 +8,12 @@ use super::pass::{Pass, Prepared, Recorder};
 use super::readback::{Readback, Signal};
 use super::scratch::{ActivationScratch, Activations, Scratch, Widths};
 use super::states::{Grown, States};
-use super::tickets::{Ticket, TicketSlot, Token as Choice};
+use super::tickets::{choose_early, Ticket, TicketSlot, Token as Choice};
 use super::Inner;
-use crate::backend::{Batch, Counters, Input, Logits, Slot};
+use crate::backend::{Batch, Counters, Input, Logits, Slot, Ticket as TicketId};
 use crate::error::{Error, Result};
 use lean_shaders::{ConvSlot, Facts, Tile, Token, CHOSEN};
+use std::collections::HashMap;
 
 /// Tokens of one pass at most, whatever the device holds: more gain nothing and only delay a cancellation.
 pub const MAX_TOKENS: usize = 2048;
@@ -42,6 +43,8 @@ pub struct Shared {
     pub argmax: Scratch,
     /// What `mask` holds.
     pub mask_words: Vec<u32>,
+    /// Counts the masks that were sent.
+    pub mask_version: u64,
     /// Tokens that were chosen on the device.
     pub chosen: wgpu::Buffer,
     /// Its free places.
@@ -73,6 +76,7 @@ impl Shared {
             history: Scratch::default(),
             argmax: Scratch::default(),
             mask_words: Vec::new(),
+            mask_version: 0,
             chosen: gpu.storage("chosen tokens", u64::from(CHOSEN_PLACES) * 4)?,
             places: (0..CHOSEN_PLACES).collect(),
             logits: Vec::new(),
@@ -164,7 +168,7 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
     }
     let layout = layout(gpu, model, inner, batch, &grown)?;
     let tokens = layout.facts.ids.len();
-    let Inner { states, shared, widths, .. } = inner;
+    let Inner { states, shared, widths, tickets, .. } = inner;
     let seen = (shared.seen.0.max(tokens), states.generation());
     if seen != shared.seen {
         // Buffers grew: bind groups of the old ones would keep them.
@@ -196,21 +200,28 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
     }
     let logits = head(gpu, model, shared, &mut pass, &activations, &layout)?;
     let mut slots = Vec::with_capacity(batch.slots.len());
-    for (slot, rows) in batch.slots.iter().zip(&layout.rows) {
-        slots.push(Some(ticket_slot(gpu, model, &mut pass, &logits, slot, *rows)?));
+    let busy = || Error::Busy { what: format!("{CHOSEN_PLACES} tokens wait to be read") };
+    let left = shared.places.len().checked_sub(batch.slots.len()).ok_or_else(busy)?;
+    let places = shared.places[left..].to_vec();
+    for ((slot, rows), place) in batch.slots.iter().zip(&layout.rows).zip(&places) {
+        let mut made = ticket_slot(gpu, model, &mut pass, &logits, slot, *rows)?;
+        if let (Some(masked), Some(logits), Some(row)) = (repeats(tickets, slot), &logits, made.last_row) {
+            let early = (row, *place, masked);
+            made.early = Some(choose_early(gpu, model, shared, &mut pass, logits, early)?);
+        }
+        slots.push(Some(made));
     }
     // The last look: a submitted pass cannot be taken back.
     for slot in &batch.slots {
         slot.cancel.check()?;
     }
-    if shared.places.len() < slots.len() {
-        return Err(Error::Busy { what: format!("{CHOSEN_PLACES} tokens wait to be read") });
-    }
-    let places = shared.places.split_off(shared.places.len() - slots.len());
+    shared.places.truncate(left);
     shared.queue(gpu, pass)?;
     shared.counters.passes += 1;
     let ticket = Ticket { slots, places, logits, done: Signal::after_submitted(gpu) };
-    for read in ticket.slots.iter().flatten().filter_map(|s| s.read.as_ref()) {
+    for read in
+        ticket.slots.iter().flatten().flat_map(|s| s.read.iter().chain(s.early.iter().map(|e| &e.read)))
+    {
         read.request();
     }
     inner.states.copied += grown.iter().filter(|g| g.copies()).count() as u64;
@@ -218,6 +229,16 @@ pub fn submit(gpu: &Gpu, model: &Model, inner: &mut Inner, batch: &Batch) -> Res
         inner.states.put(slot.state, grown.state);
     }
     Ok(ticket)
+}
+
+/// How a slot's token was chosen, if its logits' will be wanted likewise; see [`TicketSlot::repeats`].
+fn repeats(tickets: &HashMap<TicketId, Ticket>, slot: &Slot) -> Option<bool> {
+    match &slot.input {
+        Input::Sampled(ticket, place) if slot.logits == (Logits::Last { read: false }) => {
+            tickets.get(ticket)?.slots.get(*place)?.as_ref()?.repeats
+        }
+        _ => None,
+    }
 }
 
 /// What the batch's sequences add to the weights.
@@ -396,5 +417,6 @@ fn ticket_slot(
         readback.copy(pass, logits, first as u64 * row_bytes, 0, count as u64 * row_bytes);
         read = Some(readback);
     }
-    Ok(TicketSlot { last_row: rows.map(|(first, count)| first + count - 1), read, token: Choice::Unselected })
+    let last_row = rows.map(|(first, count)| first + count - 1);
+    Ok(TicketSlot { last_row, read, token: Choice::Unselected, repeats: None, early: None })
 }

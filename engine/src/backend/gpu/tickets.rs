@@ -2,7 +2,7 @@
 
 use super::device::Gpu;
 use super::model::Model;
-use super::pass::Recorder;
+use super::pass::{Pass, Recorder};
 use super::readback::{Readback, Signal};
 use super::submit::Shared;
 use crate::backend::{sample, Mask, SamplerParams, Selection, SlotOutput};
@@ -30,6 +30,20 @@ pub struct TicketSlot {
     pub read: Option<Readback>,
     /// Its token.
     pub token: Token,
+    /// The token was chosen without a penalty, and with the mask that the device had already (`true`) or with none: who
+    /// chose so will choose so again.
+    pub repeats: Option<bool>,
+    /// The same choice from these logits, made with their pass.
+    pub early: Option<Early>,
+}
+
+/// A choice that nobody has asked for yet.
+pub struct Early {
+    /// The token on its way to the host.
+    pub read: Readback,
+    masked: bool,
+    /// Of [`Shared::mask_words`].
+    version: u64,
 }
 
 /// A slot's token.
@@ -106,6 +120,18 @@ fn penalized(selection: &Selection<'_>) -> Vec<u32> {
     ids
 }
 
+impl Early {
+    /// Whether that is what a selection asks for.
+    fn is(&self, selection: &Selection<'_>, shared: &Shared, vocab: usize) -> bool {
+        let same_mask =
+            || self.version == shared.mask_version && mask_words(selection.mask, vocab) == shared.mask_words;
+        on_device(selection)
+            && penalized(selection).is_empty()
+            && self.masked == selection.mask.is_some()
+            && (!self.masked || same_mask())
+    }
+}
+
 fn token_read(gpu: &Gpu, shared: &mut Shared) -> Result<Readback> {
     match shared.token_reads.pop() {
         Some(buffer) => Ok(Readback::again(buffer)),
@@ -113,7 +139,7 @@ fn token_read(gpu: &Gpu, shared: &mut Shared) -> Result<Readback> {
     }
 }
 
-/// Records the kernels that put the best of `row` into place `place`.
+/// Records the kernels that put the best of `row` into place `place`; what [`TicketSlot::repeats`] says of it.
 fn choose(
     gpu: &Gpu,
     model: &Model,
@@ -121,7 +147,7 @@ fn choose(
     logits: &wgpu::Buffer,
     (row, place): (usize, u32),
     selection: &Selection<'_>,
-) -> Result<()> {
+) -> Result<Option<bool>> {
     let words = mask_words(selection.mask, model.vocab);
     let history = penalized(selection);
     let new_mask = selection.mask.is_some() && words != shared.mask_words;
@@ -135,6 +161,7 @@ fn choose(
     };
     if new_mask {
         shared.mask_words = words;
+        shared.mask_version += 1;
     }
     let params = ChoiceParams {
         vocab: model.vocab as u32,
@@ -144,8 +171,7 @@ fn choose(
         history: history.len() as u32,
         penalty: selection.params.repetition_penalty,
     };
-    let parts = model.vocab.div_ceil(PART);
-    let best = shared.argmax.fit(gpu, "parts of a selection", 2 * parts)?;
+    let best = shared.argmax.fit(gpu, "parts of a selection", 2 * model.vocab.div_ceil(PART))?;
     let ids = match history.is_empty() {
         true => None,
         false => Some(shared.history.fill(gpu, "ids under a penalty", &history)?),
@@ -155,9 +181,47 @@ fn choose(
         let grid = [history.len().div_ceil(64) as u32, 1, 1];
         r.dispatch(model.kernels.plain(&shaders::PENALIZE)?, &params, &[&ids, logits], grid)?;
     }
+    largest(&mut r, model, &params, [logits, &mask, &best, &shared.chosen])?;
+    Ok((!new_mask && history.is_empty()).then_some(selection.mask.is_some()))
+}
+
+/// The kernels of the largest logit.
+fn largest(
+    r: &mut Recorder<'_>,
+    model: &Model,
+    params: &ChoiceParams,
+    [logits, mask, best, chosen]: [&wgpu::Buffer; 4],
+) -> Result<()> {
+    let parts = model.vocab.div_ceil(PART) as u32;
     let kernel = model.kernels.plain(&shaders::ARGMAX_PARTS)?;
-    r.dispatch(kernel, &params, &[logits, &mask, &best], [parts as u32, 1, 1])?;
-    r.dispatch(model.kernels.plain(&shaders::ARGMAX)?, &params, &[&best, &shared.chosen], [1, 1, 1])
+    r.dispatch(kernel, params, &[logits, mask, best], [parts, 1, 1])?;
+    r.dispatch(model.kernels.plain(&shaders::ARGMAX)?, params, &[best, chosen], [1, 1, 1])
+}
+
+/// Records into a pass of logits the choice of their largest, `masked` as the last one, and its way to the host.
+pub fn choose_early(
+    gpu: &Gpu,
+    model: &Model,
+    shared: &mut Shared,
+    pass: &mut Pass,
+    logits: &wgpu::Buffer,
+    (row, place, masked): (usize, u32, bool),
+) -> Result<Early> {
+    let read = token_read(gpu, shared)?;
+    let mask = shared.mask.fit(gpu, "token mask", if masked { shared.mask_words.len() } else { 1 })?;
+    let best = shared.argmax.fit(gpu, "parts of a selection", 2 * model.vocab.div_ceil(PART))?;
+    let params = ChoiceParams {
+        vocab: model.vocab as u32,
+        row: row as u32,
+        slot: place,
+        masked: masked.into(),
+        history: 0,
+        penalty: 1.0,
+    };
+    let mut r = Recorder { gpu, prepared: &mut shared.prepared, pass };
+    largest(&mut r, model, &params, [logits, &mask, &best, &shared.chosen])?;
+    read.copy(pass, &shared.chosen, u64::from(place) * 4, 0, 4);
+    Ok(Early { read, masked, version: shared.mask_version })
 }
 
 impl Ticket {
@@ -182,12 +246,17 @@ impl Ticket {
         }
         let row =
             state.last_row.ok_or_else(|| Error::invalid("slot", format!("{slot} asked for no logits")))?;
+        if let Some(early) = state.early.take().filter(|e| e.is(selection, shared, model.vocab)) {
+            (state.token, state.repeats) = (Token::OnDevice(early.read), Some(early.masked));
+            return Ok(());
+        }
         let (Some(logits), Some(&place)) = (&self.logits, self.places.get(slot)) else {
             return Err(Error::Internal("a slot has a row of logits that were not computed".into()));
         };
+        let mut repeats = None;
         let token = if on_device(selection) {
             let read = token_read(gpu, shared)?;
-            choose(gpu, model, shared, logits, (row, place), selection)?;
+            repeats = choose(gpu, model, shared, logits, (row, place), selection)?;
             read.copy(&mut shared.pending, &shared.chosen, u64::from(place) * 4, 0, 4);
             shared.pending_reads.push(read.clone());
             Token::OnDevice(read)
@@ -198,7 +267,8 @@ impl Ticket {
             shared.pending_reads.push(read.clone());
             Token::OnHost(read, Box::new(HostSelection::new(selection)))
         };
-        self.slot(slot)?.token = token;
+        let state = self.slot(slot)?;
+        (state.token, state.repeats) = (token, repeats);
         Ok(())
     }
 

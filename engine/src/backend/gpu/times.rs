@@ -1,4 +1,5 @@
-//! How long kernels take, while somebody asks: a timestamp before and after each dispatch.
+//! How long kernels take, while somebody asks: a timestamp before and after each dispatch. Or how long the device has
+//! nothing to do: a timestamp before and after each run of dispatches, which slows nothing down.
 
 use super::device::Gpu;
 use super::readback::Readback;
@@ -13,13 +14,16 @@ const MOST: u32 = wgpu::QUERY_SET_MAX_QUERIES / 2;
 type Label = (&'static str, [u32; 3]);
 
 /// What was timed since somebody began to ask.
-#[derive(Default)]
 pub struct Times {
+    /// Each dispatch by itself.
+    each: bool,
     waiting: Vec<(Vec<Label>, Readback)>,
 }
 
 /// The timestamps of one submission.
 pub struct Clock {
+    /// Each dispatch is timed by itself.
+    pub each: bool,
     set: wgpu::QuerySet,
     labels: Vec<Label>,
     stamps: wgpu::Buffer,
@@ -28,11 +32,12 @@ pub struct Clock {
 
 impl Clock {
     /// For a submission of so many dispatches; those beyond what a set holds are not timed.
-    pub fn new(gpu: &Gpu, dispatches: u64) -> Result<Self> {
+    pub fn new(gpu: &Gpu, times: &Times, dispatches: u64) -> Result<Self> {
         use wgpu::BufferUsages as U;
         let count = dispatches.clamp(1, u64::from(MOST)) as u32 * 2;
         let bytes = u64::from(count) * 8;
         Ok(Clock {
+            each: times.each,
             set: gpu.device.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("kernel times"),
                 ty: wgpu::QueryType::Timestamp,
@@ -73,6 +78,31 @@ impl Clock {
 }
 
 impl Times {
+    /// Nothing yet; `each` dispatch is to be timed by itself, or runs of them.
+    pub fn new(each: bool) -> Self {
+        Times { each, waiting: Vec::new() }
+    }
+
+    /// How long the device worked and how long it waited between that, in seconds, from the first to the last of what was
+    /// timed by runs; waits for the device.
+    fn shares(self, gpu: &Gpu) -> Result<Vec<KernelTime>> {
+        let period = f64::from(gpu.queue.get_timestamp_period()) * 1e-9;
+        let mut runs: Vec<[u64; 2]> = Vec::new();
+        for (labels, read) in self.waiting {
+            let stamps: Vec<u64> = read.wait(gpu)?;
+            runs.extend(stamps.chunks_exact(2).take(labels.len()).map(|stamp| [stamp[0], stamp[1]]));
+        }
+        let busy: u64 = runs.iter().map(|[begin, end]| end.saturating_sub(*begin)).sum();
+        let idle: u64 = runs.windows(2).map(|pair| pair[1][0].saturating_sub(pair[0][1])).sum();
+        let share = |name: &str, ticks: u64| KernelTime {
+            kernel: name.to_string(),
+            workgroups: [0; 3],
+            dispatches: runs.len() as u64,
+            seconds: ticks as f64 * period,
+        };
+        Ok(vec![share("busy", busy), share("idle", idle)])
+    }
+
     /// Keeps the timestamps of what has been submitted.
     pub fn keep(&mut self, clock: Clock) {
         if !clock.labels.is_empty() {
@@ -83,6 +113,9 @@ impl Times {
 
     /// All that was timed, the longest together first; waits for the device.
     pub fn sums(self, gpu: &Gpu) -> Result<Vec<KernelTime>> {
+        if !self.each {
+            return self.shares(gpu);
+        }
         let period = f64::from(gpu.queue.get_timestamp_period()) * 1e-9;
         let mut sums: BTreeMap<Label, (u64, f64)> = BTreeMap::new();
         for (labels, read) in self.waiting {

@@ -104,6 +104,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         rows.push(row("a token of the decode", each));
     }
     rows.extend(kernels.iter().map(|k| row("kernels of a token", k.share(decode))));
+    rows.extend(kernels.iter().map(|k| row("device idle in a decode", k.idle())));
     rows.extend(many.iter().flat_map(Branches::rows));
     if let Some(worst) = cancel {
         rows.push(row(

@@ -10,6 +10,9 @@ pub struct Kernels {
     prefill: Vec<KernelTime>,
     decode: Vec<KernelTime>,
     tokens: usize,
+    /// Of the decode, by itself: seconds that the device was busy, and idle between its work.
+    busy: f64,
+    idle: f64,
 }
 
 /// Times a prefill and a decode of their own: timing slows both down.
@@ -25,7 +28,11 @@ pub fn measure(model: &Model, args: &BenchArgs) -> Result<Kernels> {
     if tokens == 0 {
         return Err(Error::invalid("--kernels", "the model ended the text at once"));
     }
-    Ok(Kernels { prefill, decode, tokens })
+    model.time_device()?;
+    session.generate(&request)?.finish()?;
+    let shares = model.kernel_times()?;
+    let of = |name: &str| shares.iter().filter(|t| t.kernel == name).map(|t| t.seconds).sum();
+    Ok(Kernels { prefill, decode, tokens, busy: of("busy"), idle: of("idle") })
 }
 
 fn seconds(times: &[KernelTime]) -> f64 {
@@ -38,6 +45,12 @@ impl Kernels {
         let each = seconds(&self.decode) / self.tokens as f64;
         let part = 100.0 * each * tokens_per_second;
         format!("{:.3} ms of {:.3} ms, {part:.0} %", each * 1e3, 1e3 / tokens_per_second)
+    }
+
+    /// How long the device waits between its work.
+    pub fn idle(&self) -> String {
+        let all = (self.busy + self.idle).max(f64::MIN_POSITIVE);
+        format!("{:.1} % of {:.1} ms", 100.0 * self.idle / all, 1e3 * all)
     }
 
     /// For people.
@@ -71,6 +84,6 @@ impl Kernels {
             };
             times.iter().map(of).collect()
         };
-        json!({ "tokens": self.tokens, "decode": list(&self.decode), "prefill": list(&self.prefill) })
+        json!({ "tokens": self.tokens, "busy_seconds": self.busy, "idle_seconds": self.idle, "decode": list(&self.decode), "prefill": list(&self.prefill) })
     }
 }
