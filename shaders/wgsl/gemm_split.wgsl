@@ -1,5 +1,10 @@
-// The same as gemm_wide through products of matrices of 16-bit floats, and about as exact as float32.
-const SPLIT: bool = true;
+// The same as gemm_wide through products of matrices of 16-bit floats, and as exact.
+#let SPLIT = 1
+#let ROUNDED = 0
+#let TURNS = 0
+#let STILL = 1
+#let PARTS = 2
+#let W_SCALE = 16.0
 #let ROWS = 128
 #let TOKENS = 128
 #let LANES = 256

@@ -1,5 +1,10 @@
 // The same as gemm_split with smaller tiles, where there would be few.
-const SPLIT: bool = true;
+#let SPLIT = 1
+#let ROUNDED = 0
+#let TURNS = 0
+#let STILL = 1
+#let PARTS = 2
+#let W_SCALE = 16.0
 #let ROWS = 128
 #let TOKENS = 64
 #let LANES = 256

@@ -2,9 +2,11 @@
 // a workgroup takes {ROWS} rows and {TOKENS} tokens and walks over the columns 32 at a time; {ACROSS} of its subgroups
 // share the rows, each has {HIGH} * 16 rows and {WIDE} * 16 tokens.
 //
-// Without SPLIT numbers are rounded to 16 bits, and tiles are filled by turns. With it each is a sum of two of 16 bits,
-// of which three products are taken (the fourth is below what float32 keeps). The hardware cuts where it adds, so only the
-// products of 32 columns are summed there; these sums are added with rounding.
+// ROUNDED: numbers are rounded to 16 bits. SPLIT: each is a sum of two of 16 bits, of which three products are taken (the
+// fourth is below what float32 keeps). The hardware cuts where it adds, so only the products of 32 columns are summed
+// there; these sums are added with rounding. TURNS: two tiles are filled by turns, so that nobody waits for those who
+// read; STILL: one is. Text that is not there instead of conditions: an NVIDIA driver (580) makes kernels with the
+// other's products in a branch that is never taken a third slower.
 #requires subgroups
 #requires f16
 #requires cooperative_matrix
@@ -20,10 +22,10 @@ const LANES: u32 = {LANES}u;
 // Vectors of four columns in a row of a tile, with a gap that spreads the banks.
 const PITCH: u32 = 10u;
 // Small weights keep their lower half.
-const W_SCALE: f32 = select(1.0, 16.0, SPLIT);
-// Two tiles: of two steps, or of upper and lower halves.
-var<workgroup> tile_w: array<vec4<f16>, 2u * ROWS * PITCH>;
-var<workgroup> tile_x: array<vec4<f16>, 2u * TOKENS * PITCH>;
+const W_SCALE: f32 = {W_SCALE};
+// One tile, two of two steps, or two of upper and lower halves.
+var<workgroup> tile_w: array<vec4<f16>, {PARTS}u * ROWS * PITCH>;
+var<workgroup> tile_x: array<vec4<f16>, {PARTS}u * TOKENS * PITCH>;
 // [subgroup][token][rows / 4] of one product.
 var<workgroup> sums: array<vec4<f32>, LANES * 2u>;
 
@@ -33,24 +35,26 @@ fn upper_half(v: vec4<f32>) -> vec4<f32> {
 }
 
 fn keep_w(at: u32, v: vec4<f32>) {
-    if SPLIT {
-        let upper = upper_half(v * W_SCALE);
-        tile_w[at] = vec4<f16>(upper);
-        tile_w[at + ROWS * PITCH] = vec4<f16>(v * W_SCALE - upper);
-    } else {
-        tile_w[at] = vec4<f16>(v);
-    }
+#for on in 0..{SPLIT}
+    let upper = upper_half(v * W_SCALE);
+    tile_w[at] = vec4<f16>(upper);
+    tile_w[at + ROWS * PITCH] = vec4<f16>(v * W_SCALE - upper);
+#end
+#for on in 0..{ROUNDED}
+    tile_w[at] = vec4<f16>(v);
+#end
 }
 
 fn keep_x(at: u32, v: vec4<f32>) {
     let scaled = in_range(v);
-    if SPLIT {
-        let upper = upper_half(scaled);
-        tile_x[at] = vec4<f16>(upper);
-        tile_x[at + TOKENS * PITCH] = vec4<f16>(scaled - upper);
-    } else {
-        tile_x[at] = vec4<f16>(scaled);
-    }
+#for on in 0..{SPLIT}
+    let upper = upper_half(scaled);
+    tile_x[at] = vec4<f16>(upper);
+    tile_x[at + TOKENS * PITCH] = vec4<f16>(scaled - upper);
+#end
+#for on in 0..{ROUNDED}
+    tile_x[at] = vec4<f16>(scaled);
+#end
 }
 
 @compute @workgroup_size(LANES)
@@ -83,12 +87,14 @@ fn main(
     var x{j} = x[from{j}];
 #end
     for (var g = 0u; g < params.groups; g++) {
-        var turn = g % 2u;
-        if SPLIT {
-            turn = 0u;
-            // Everybody has read the tiles.
-            workgroupBarrier();
-        }
+#for on in 0..{TURNS}
+        let turn = g % 2u;
+#end
+#for on in 0..{STILL}
+        let turn = 0u;
+        // Everybody has read the tiles.
+        workgroupBarrier();
+#end
         let tw = turn * ROWS * PITCH;
         let tx = turn * TOKENS * PITCH;
 #for j in 0..{LOADS}
@@ -112,49 +118,50 @@ fn main(
 #end
         let aw = tw + my_row * PITCH;
         let ax = tx + my_token * PITCH;
-        if SPLIT {
+#for on in 0..{SPLIT}
 #for i in 0..{HIGH}
 #for k in 0..2
-            let a{i}_{k} = coopLoadT<coop_mat16x16<f16, A>>(&tile_w[aw + 16u * {i}u * PITCH + 4u * {k}u], PITCH);
-            let c{i}_{k} = coopLoadT<coop_mat16x16<f16, A>>(&tile_w[aw + (ROWS + 16u * {i}u) * PITCH + 4u * {k}u], PITCH);
+        let a{i}_{k} = coopLoadT<coop_mat16x16<f16, A>>(&tile_w[aw + 16u * {i}u * PITCH + 4u * {k}u], PITCH);
+        let c{i}_{k} = coopLoadT<coop_mat16x16<f16, A>>(&tile_w[aw + (ROWS + 16u * {i}u) * PITCH + 4u * {k}u], PITCH);
 #end
 #end
 #for j in 0..{WIDE}
+        {
+#for k in 0..2
+            let b{k} = coopLoad<coop_mat16x16<f16, B>>(&tile_x[ax + 16u * {j}u * PITCH + 4u * {k}u], PITCH);
+            let d{k} = coopLoad<coop_mat16x16<f16, B>>(&tile_x[ax + (TOKENS + 16u * {j}u) * PITCH + 4u * {k}u], PITCH);
+#end
+#for i in 0..{HIGH}
             {
+                var t = coop_mat16x16<f32, C>();
 #for k in 0..2
-                let b{k} = coopLoad<coop_mat16x16<f16, B>>(&tile_x[ax + 16u * {j}u * PITCH + 4u * {k}u], PITCH);
-                let d{k} = coopLoad<coop_mat16x16<f16, B>>(&tile_x[ax + (TOKENS + 16u * {j}u) * PITCH + 4u * {k}u], PITCH);
-#end
-#for i in 0..{HIGH}
-                {
-                    var t = coop_mat16x16<f32, C>();
-#for k in 0..2
-                    t = coopMultiplyAdd(c{i}_{k}, b{k}, t);
-                    t = coopMultiplyAdd(a{i}_{k}, d{k}, t);
+                t = coopMultiplyAdd(c{i}_{k}, b{k}, t);
+                t = coopMultiplyAdd(a{i}_{k}, d{k}, t);
 #end
 #for k in 0..2
-                    t = coopMultiplyAdd(a{i}_{k}, b{k}, t);
+                t = coopMultiplyAdd(a{i}_{k}, b{k}, t);
 #end
-                    s{i}_{j} = s{i}_{j} + t;
-                }
-#end
-            }
-#end
-        } else {
-#for k in 0..2
-            {
-#for i in 0..{HIGH}
-                let a{i} = coopLoadT<coop_mat16x16<f16, A>>(&tile_w[aw + 16u * {i}u * PITCH + 4u * {k}u], PITCH);
-#end
-#for j in 0..{WIDE}
-                let b{j} = coopLoad<coop_mat16x16<f16, B>>(&tile_x[ax + 16u * {j}u * PITCH + 4u * {k}u], PITCH);
-#for i in 0..{HIGH}
-                s{i}_{j} = coopMultiplyAdd(a{i}, b{j}, s{i}_{j});
-#end
-#end
+                s{i}_{j} = s{i}_{j} + t;
             }
 #end
         }
+#end
+#end
+#for on in 0..{ROUNDED}
+#for k in 0..2
+        {
+#for i in 0..{HIGH}
+            let a{i} = coopLoadT<coop_mat16x16<f16, A>>(&tile_w[aw + 16u * {i}u * PITCH + 4u * {k}u], PITCH);
+#end
+#for j in 0..{WIDE}
+            let b{j} = coopLoad<coop_mat16x16<f16, B>>(&tile_x[ax + 16u * {j}u * PITCH + 4u * {k}u], PITCH);
+#for i in 0..{HIGH}
+            s{i}_{j} = coopMultiplyAdd(a{i}, b{j}, s{i}_{j});
+#end
+#end
+        }
+#end
+#end
     }
     let gated = params.mode == SILU || params.mode == GELU;
     let place = subgroup * 64u;
