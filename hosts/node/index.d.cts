@@ -224,7 +224,7 @@ export interface PartialEvent {
   json: string;
   finalBytes: number;
 }
-/** What the next token is chosen from; tokens that the type forces have none. */
+/** What the next token is chosen from. Tokens that the type forces have none; after that of the value's end no token follows. */
 export interface CandidatesEvent {
   type: 'candidates';
   /** The likeliest tokens, likeliest first, and at the end the one taken if it is not among them. */

@@ -90,7 +90,7 @@ pub enum Event {
         final_bytes: usize,
     },
     /// What the next token is chosen from; only if [`RequestOptions::candidates`] asked for it. Tokens that the type
-    /// forces have none. A checkpoint inside the value does not keep it.
+    /// forces have none; the end of a value has one that no token follows. A checkpoint inside the value does not keep it.
     Candidates {
         /// The likeliest tokens, likeliest first, and at the end the one taken if it is not among them.
         candidates: Vec<Candidate>,

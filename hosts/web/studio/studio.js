@@ -270,6 +270,7 @@ async function follow(started, parent) {
       if (first !== null) showSpeed(began, first, count);
     }
     const result = await started.result;
+    tokens.end();
     showValue($('value'), result.value);
     showConfidence($('confidence'), result.confidence);
     const label = typeof result.value === 'string' ? result.value : result.text;

@@ -31,10 +31,23 @@ export class Tokens {
 
   /** One more token; or text that came without one. */
   token({ ids, text, forced }) {
-    const about = `${forced ? 'forced by the type' : 'chosen by the model'}${ids.length > 0 ? `, id ${ids.join(' ')}` : ''}`;
-    const made = element('button', { type: 'button', className: forced ? 'forced' : 'sampled', textContent: shown(text), title: about, tabIndex: -1 });
-    const candidates = forced ? null : this.#candidates;
+    // Text that had been held back comes without a token.
+    const candidates = ids.length > 0 ? this.#candidates : null;
+    if (ids.length > 0) this.#candidates = null;
+    const how = !forced ? 'chosen by the model' : candidates ? 'forced by what is left of the budget' : 'forced by the type';
+    this.#add(ids, shown(text), how, forced, candidates);
+  }
+
+  /** The value has ended; by a token of its own if candidates are left. */
+  end() {
+    const end = this.#candidates?.find((c) => c.text === '' && c.allowed);
+    if (end) this.#add([end.id], '■', 'the end, chosen by the model', false, this.#candidates);
     this.#candidates = null;
+  }
+
+  #add(ids, text, how, forced, candidates) {
+    const about = `${how}${ids.length > 0 ? `, id ${ids.join(' ')}` : ''}`;
+    const made = element('button', { type: 'button', className: forced ? 'forced' : 'sampled', textContent: text, title: about, tabIndex: -1 });
     const look = () => this.#look(made, ids, about, candidates);
     made.addEventListener('focus', () => ((this.#followed = false), look()));
     made.addEventListener('click', () => made.focus());

@@ -15,16 +15,17 @@ const fixtures = path.join(repository, 'tests/fixtures/models');
 const models = process.env.LEAN_MODEL_DIR ?? path.join(repository, '.cache/models');
 const folders = { '/': path.join(repository, 'hosts/web/dist'), '/models/': fixtures, '/real/': models };
 
-/** Serves on a free port; `requests` are those for models: `{ url, range, status }`. */
-export async function server({ isolated = true } = {}) {
-  const headers = isolated ? ISOLATION : {};
+/** Serves on a free port, `shared` to pages of other origins as well; `requests` are those for models: `{ url, range, status }`. */
+export async function server({ isolated = true, shared = false } = {}) {
+  const others = { 'access-control-allow-origin': '*', 'access-control-expose-headers': 'content-range, etag', 'cross-origin-resource-policy': 'cross-origin' };
+  const headers = { ...(isolated && ISOLATION), ...(shared && others) };
   const usual = files({ folders, headers });
   const whole = files({ folders: { '/whole/': fixtures }, headers, ranges: false });
   const requests = [];
   let cut = new Set();
   const listening = http.createServer((request, response) => {
     const { pathname } = new URL(request.url, 'http://localhost');
-    if (pathname.endsWith('.gguf')) requests.push({ url: pathname, range: request.headers.range });
+    if (pathname.endsWith('.gguf')) requests.push({ method: request.method, url: pathname, range: request.headers.range });
     if (pathname === '/favicon.ico') return void response.writeHead(204).end();
     if (pathname === '/page') return void response.writeHead(200, { ...headers, 'content-type': 'text/html' }).end('<!doctype html><title>test</title>');
     if (pathname.startsWith('/whole/')) return whole(request, response);

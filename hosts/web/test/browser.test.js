@@ -91,6 +91,24 @@ describe('loading', () => {
     assert.ok(site.requests.length > 1 && site.requests.every((r) => /^bytes=\d+-\d+$/.test(r.range)), JSON.stringify(site.requests));
   });
 
+  test('a model of another origin, whose server is asked nothing beforehand', async (t) => {
+    const other = await server({ shared: true });
+    t.after(() => other.close());
+    const page = await fresh(t);
+    const from = await page.evaluate(async (url) => {
+      const said = [];
+      for (const cache of [false, true]) {
+        const engine = await lean.Lean.load(url, { cache });
+        said.push(engine.source);
+        await engine.dispose();
+      }
+      return said;
+    }, `${other.origin}/models/${MODEL}`);
+    assert.deepEqual(from.map((s) => [s.size, s.from]), [[bytes.length, 'network'], [bytes.length, 'network']]);
+    assert.ok(other.requests.every((r) => r.method === 'GET'), JSON.stringify(other.requests));
+    assert.ok(other.requests.filter((r) => r.range).length > 2);
+  });
+
   test('what a GPU cannot run goes to the CPU, with all its threads', async (t) => {
     const page = await fresh(t);
     const made = await page.evaluate(async (url) => {
@@ -432,7 +450,7 @@ describe('SmolLM2: the value that is made natively, and what it takes', { skip: 
   });
   after(() => context?.close());
 
-  // The first fetches it by ranges, the others find it in the cache.
+  // The first fetches it, the others find it in the cache.
   for (const backend of ['single', 'threads', 'gpu']) {
     test(backend, async (t) => {
       const page = await fresh(t, site.origin, context);
@@ -448,21 +466,23 @@ describe('SmolLM2: the value that is made natively, and what it takes', { skip: 
         const all = performance.now() - loaded;
         const memory = await engine.memory();
         // A pass that a device has been given is not taken back, and software takes seconds for one.
-        if (backend === 'gpu') return { text, usage, load: loaded - before, first: first - loaded, page: first, all, memory, from: engine.source.from };
+        if (backend === 'gpu') return { text, usage, load: loaded - before, first: first - loaded, page: first, all, memory, from: engine.source.from, backend: engine.backend };
         const abort = new AbortController();
         const session = await engine.session();
         let at;
-        const appending = session.append('word '.repeat(1000), { signal: abort.signal }).catch(() => performance.now() - at);
+        const appending = session.append('word '.repeat(1000), { signal: abort.signal }).then(() => null, () => performance.now() - at);
         setTimeout(() => ((at = performance.now()), abort.abort()), 1000);
         const aborted = await appending;
         await engine.dispose();
-        return { text, usage, load: loaded - before, first: first - loaded, page: first, all, memory, aborted, from: engine.source.from };
+        return { text, usage, load: loaded - before, first: first - loaded, page: first, all, memory, aborted, from: engine.source.from, backend: engine.backend };
       }, { url, expression, backend });
       const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
       const tokens = made.usage.sampledTokens + made.usage.forcedTokens;
+      assert.deepEqual([made.backend, made.from], [backend, backend === 'single' ? 'network' : 'cache']);
       t.diagnostic(`${backend}, from the ${made.from}: load ${seconds(made.load)}, first token ${seconds(made.first)} later (${seconds(made.page)} after the page began), ${tokens} tokens ${seconds(made.all)}`);
-      t.diagnostic(`${backend}: memory of the instance at its most ${(made.memory / 1e6).toFixed(0)} MB${made.aborted === undefined ? '' : `, abort of a prefill ${made.aborted.toFixed(0)} ms`}`);
+      t.diagnostic(`${backend}: memory of the instance at its most ${(made.memory / 1e6).toFixed(0)} MB${typeof made.aborted !== 'number' ? '' : `, abort of a prefill ${made.aborted.toFixed(0)} ms`}`);
       assert.equal(`${made.text}\n`, there);
+      if (backend !== 'gpu') assert.equal(typeof made.aborted, 'number', 'the context was computed to its end');
     });
   }
 });
