@@ -3,11 +3,14 @@
 use super::bench_checkpoint;
 use super::bench_kernels;
 use super::branches::Branches;
+use super::divergence::Divergence;
 use crate::args::{named, BenchArgs};
 use crate::table::{self, megabytes};
 use crate::{loading, output};
 use lean_engine::backend::cpu::speed::Speed;
-use lean_engine::{Block, CancelToken, Error, Model, ModelInfo, Request, Result, SessionOptions, Type};
+use lean_engine::{
+    Block, CancelToken, Error, Model, ModelInfo, Precision, Request, Result, SessionOptions, Type,
+};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -46,6 +49,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let device = per_token(&model, args)?;
     let kernels = args.kernels.then(|| bench_kernels::measure(&model, args)).transpose()?;
     let peak = peak_memory();
+    let divergence = match args.device.precision {
+        Precision::Exact => None,
+        Precision::Fast => Some(Divergence::measure(&model, named(&args.file, &args.model)?, &args.device)?),
+    };
     let cancel = cancel_seconds(&model, args)?;
     let checkpoint = match args.checkpoint {
         0 => None,
@@ -66,6 +73,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "dispatches_per_token": device.map(|d| d[0]), "submissions_per_token": device.map(|d| d[1]),
             "host_seconds_per_token": device.map(|d| d[2]),
             "kernels": kernels.as_ref().map(bench_kernels::Kernels::json),
+            "divergence": divergence,
             "branches": many.as_ref().map(Branches::json),
         });
         output::line(line)?;
@@ -112,6 +120,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         ));
     }
     rows.extend(checkpoint.iter().flat_map(|c| c.rows()));
+    rows.extend(divergence.iter().map(|d| row("beside exact", d.text())));
     table::print(&rows)?;
     if let Some(kernels) = &kernels {
         output::line("")?;
