@@ -238,8 +238,11 @@ unsafe fn short_record<L: Lanes>(x: [L; 4], to: *mut u8) {
     for (i, x) in x.into_iter().enumerate() {
         let x = if finite { x } else { L::zero() };
         let q = L::int_array(x.mul(L::splat(inverse)).round());
-        let bytes = q.map(|q| q as u8);
-        sums[i / 2] += q.iter().sum::<i32>();
+        let mut bytes = [0u8; LANES];
+        for (byte, q) in bytes.iter_mut().zip(q) {
+            *byte = q as u8;
+            sums[i / 2] += q;
+        }
         // SAFETY: the caller vouches for the record.
         unsafe { to.add(DIGITS[0] + LANES * i).cast::<[u8; LANES]>().write(bytes) };
     }
