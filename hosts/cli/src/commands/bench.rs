@@ -15,6 +15,9 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// Tokens of the prompt whose first answer ends the time from the start of the load to the first token.
+const FIRST: usize = 8;
+
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let start = Instant::now();
     let model = loading::load(named(&args.file, &args.model)?, &args.device)?;
@@ -29,6 +32,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             format!("at least 1 each, and at most {} tokens together", model.info().context_length),
         ));
     }
+    let first_token_seconds = {
+        model.session(SessionOptions::default())?.forward(&ids(&model, FIRST.min(tokens)))?;
+        start.elapsed().as_secs_f64()
+    };
     // The same context runs again and again here; what is measured is running it.
     model.set_prefix_cache(0);
     let runs =
@@ -64,6 +71,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let line = json!({
             "model": info.name, "file_bytes": info.file_bytes, "device": info.device,
             "exactness_class": info.exactness_class, "load_seconds": load_seconds,
+            "first_token_seconds": first_token_seconds, "weight_bytes": info.weight_bytes,
             "prefill_tokens": args.prefill, "prefill_tokens_per_second": prefill,
             "decode_tokens": args.decode, "decode_tokens_per_second": decode,
             "depth": args.depth, "decode_tokens_per_second_at_depth": deep, "machine": machine,
@@ -92,7 +100,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             &format!("decode {}", args.decode),
             format!("{decode:.1} tokens/s{}", decode_share(info, &machine, decode)),
         ),
-        row("load", format!("{load_seconds:.2} s")),
+        row("load", format!("{load_seconds:.2} s, {first_token_seconds:.2} s to the first token")),
         row("peak memory", peak.map_or("not known here".into(), megabytes)),
     ];
     if let Some(deep) = deep {
