@@ -3,7 +3,10 @@
 mod common;
 
 use common::{fixture, load_with, session, LFM2, LLAMA};
-use lean_engine::{Block, Checkpoint, Error, KvType, LoadOptions, Model, Restore, Restored, Session};
+use lean_engine::{
+    BackendChoice, Block, Checkpoint, Error, KvType, LoadOptions, Model, Precision, Restore, Restored,
+    Session,
+};
 
 fn load(name: &str, kv: KvType) -> Model {
     load_with(name, LoadOptions { threads: 2, kv, ..Default::default() })
@@ -53,6 +56,27 @@ fn checkpoints_carry_the_type() {
             }
         }
     }
+}
+
+#[test]
+fn fast_is_a_class_of_its_own_with_the_same_promise() {
+    let load = |precision, threads| {
+        let backend = BackendChoice::Cpu;
+        load_with(LLAMA, LoadOptions { backend, precision, threads, ..Default::default() })
+    };
+    let (model, ids) = (load(Precision::Fast, 2), ids(90));
+    let class = model.info().exactness_class.clone();
+    assert!(class.starts_with("cpu-fast-f16kv-"), "{class}");
+    let whole = bits(filled(&model, &ids[..80]).forward(&ids[80..]).unwrap());
+    for (cut, threads) in [(1, 1), (32, 2), (50, 3), (77, 1)] {
+        let stored = filled(&model, &ids[..cut]).checkpoint().unwrap();
+        let mut restored = load(Precision::Fast, threads).restore(&stored, Restore::Exact).unwrap();
+        assert_eq!(bits_of(restored.forward(&ids[cut..])), whole, "cut at {cut}, {threads} threads");
+    }
+    let exact = load(Precision::Exact, 2);
+    assert_ne!(bits(filled(&exact, &ids[..80]).forward(&ids[80..]).unwrap()), whole);
+    let stored = filled(&exact, &ids).checkpoint().unwrap();
+    assert!(matches!(model.restore(&stored, Restore::Exact), Err(Error::Incompatible { .. })));
 }
 
 fn bits_of(logits: lean_engine::Result<Vec<f32>>) -> Vec<u32> {

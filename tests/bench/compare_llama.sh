@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compares lean with llama.cpp's CPU backend on one file, with the same threads, in one run.
 #
-#   tests/bench/compare_llama.sh FILE.gguf [--threads 1,2] [--rounds 3] [--depth 4096]
+#   tests/bench/compare_llama.sh FILE.gguf [--threads 1,2] [--rounds 3] [--depth 4096] [--precision exact] [--busy 0]
 #
 # llama.cpp comes from the source distribution of llama-cpp-python, compiled for this processor into .cache/llama-venv (some
 # minutes, once), unless LLAMA_PYTHON names a python that has it or the prebuilt wheel `xllamacpp`, or LLAMA_BENCH names an

@@ -47,10 +47,13 @@ def main(path, threads, prefill, decode, depth):
     def clear():
         ll.llama_memory_clear(ll.llama_get_memory(context), True)
 
+    run(0, 8)
+    first = time.perf_counter() - start
+    clear()
     run(0, 2)
     run(2, 1)
     clear()
-    speeds = {"load_seconds": load, "prefill": timed(prefill, params.n_batch), "decode": timed(decode, 1)}
+    speeds = {"load_seconds": load, "first_token_seconds": first, "prefill": timed(prefill, params.n_batch), "decode": timed(decode, 1)}
     if depth:
         clear()
         timed(depth, params.n_batch)

@@ -23,9 +23,13 @@ def main(path, threads, prefill, decode, depth):
     params.cache_prompt = False
     params.cache_ram_mib = 0
     params.verbosity = -1
+    if hasattr(params, "warmup"):
+        params.warmup = False
     start = time.perf_counter()
     server = xllamacpp.Server(params)
     speeds = {"load_seconds": time.perf_counter() - start}
+    timings(server, 8, 1)
+    speeds["first_token_seconds"] = time.perf_counter() - start
     timings(server, 8, 2)
     speeds["prefill"], speeds["decode"] = timings(server, prefill, decode)
     if depth:

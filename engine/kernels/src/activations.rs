@@ -91,6 +91,8 @@ pub struct Activations {
     pub n: usize,
     /// Whether the rows of `x` are in tiles.
     pub tiled: bool,
+    /// Whether the records have one digit.
+    pub fast: bool,
 }
 
 /// Lays out `width` rows as a tile of float32 (one row: as it is).
@@ -154,6 +156,8 @@ pub struct Quantise {
     pub to: *mut u8,
     /// Bytes from one record to the next.
     pub step: usize,
+    /// Whether numbers are one digit, of 7 bits and a sign: the largest of 32 is 127.
+    pub fast: bool,
 }
 
 impl Quantise {
@@ -178,7 +182,11 @@ impl Kernel for Quantise {
                     let col = (UNIT * part + LANES * i).min(self.cols);
                     *x = L::load_up_to(self.x.add(col), self.cols - col);
                 }
-                record(x, self.to.add(part * self.step));
+                let to = self.to.add(part * self.step);
+                match self.fast {
+                    false => record(x, to),
+                    true => short_record(x, to),
+                }
             }
         }
     }
@@ -196,10 +204,9 @@ fn scales(largest: f32) -> (f32, f32) {
     (f32::from_bits(scale << 23), f32::from_bits((254 - scale) << 23))
 }
 
-/// # Safety
-/// `to` has room for a record and is aligned for `i32`.
+/// The largest magnitude, and whether all numbers are finite.
 #[inline(always)]
-unsafe fn record<L: Lanes>(x: [L; 4], to: *mut u8) {
+fn extent<L: Lanes>(x: [L; 4]) -> (f32, bool) {
     let mut top = L::zero();
     // Zero, or NaN if one of them is not finite.
     let mut odd = L::zero();
@@ -211,8 +218,50 @@ unsafe fn record<L: Lanes>(x: [L; 4], to: *mut u8) {
     for x in top.to_array() {
         largest = if x > largest { x } else { largest };
     }
+    (largest, odd.sum() == 0.0)
+}
+
+/// A record of one digit: its scale is a 127th of the largest magnitude, and only the digits, the sums of all and those of
+/// the upper digits are written.
+///
+/// # Safety
+/// `to` has room for a record and is aligned for `i32`.
+#[inline(always)]
+unsafe fn short_record<L: Lanes>(x: [L; 4], to: *mut u8) {
+    let (largest, finite) = extent(x);
+    let (scale, inverse) = match largest {
+        _ if !finite => (f32::NAN, 0.0),
+        largest if largest < SMALLEST => (0.0, 0.0),
+        largest => (largest / 127.0, 127.0 / largest),
+    };
+    let mut sums = [0i32; 2];
+    for (i, x) in x.into_iter().enumerate() {
+        let x = if finite { x } else { L::zero() };
+        let q = L::int_array(x.mul(L::splat(inverse)).round());
+        let mut bytes = [0u8; LANES];
+        for (byte, q) in bytes.iter_mut().zip(q) {
+            *byte = q as u8;
+            sums[i / 2] += q;
+        }
+        // SAFETY: the caller vouches for the record.
+        unsafe { to.add(DIGITS[0] + LANES * i).cast::<[u8; LANES]>().write(bytes) };
+    }
+    // SAFETY: as above.
+    unsafe {
+        to.add(SCALE).cast::<f32>().write(scale);
+        to.add(SUM).cast::<f32>().write(scale * (sums[0] + sums[1]) as f32);
+        for (at, sum) in UPPER.into_iter().zip([sums[0], sums[1], sums[0] + sums[1]]) {
+            to.add(at).cast::<i32>().write(sum);
+        }
+    }
+}
+
+/// # Safety
+/// `to` has room for a record and is aligned for `i32`.
+#[inline(always)]
+unsafe fn record<L: Lanes>(x: [L; 4], to: *mut u8) {
+    let (largest, finite) = extent(x);
     let (mut scale, mut inverse) = scales(largest);
-    let finite = odd.sum() == 0.0;
     if !finite {
         (scale, inverse) = (f32::NAN, 0.0);
     }

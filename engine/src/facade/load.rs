@@ -54,7 +54,8 @@ pub struct LoadOptions {
     /// How keys and values are stored. Part of the exactness class; anything but `F32` and `F24` is less exact than
     /// the 1e-3 gate. Only the CPU has a choice.
     pub kv: KvType,
-    /// How exactly it is computed. Part of the exactness class.
+    /// How exactly it is computed. Part of the exactness class. On the CPU `Fast` stores keys and values in half precision
+    /// where `kv` is the default.
     pub precision: Precision,
     /// Map the file instead of reading it. The caller promises that nobody truncates it meanwhile: the
     /// operating system would kill the process.

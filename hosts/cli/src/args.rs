@@ -74,7 +74,7 @@ pub struct ModelArgs {
     pub device: DeviceArgs,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct DeviceArgs {
     /// Where to run
     #[arg(long, value_enum, default_value_t = BackendArg::Auto)]

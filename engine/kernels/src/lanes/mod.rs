@@ -151,6 +151,28 @@ pub trait Lanes: Copy {
         }
     }
 
+    /// The products of the bytes in vectors `FROM .. FROM + N` with the first digit of a record alone, exactly, and zeros.
+    /// [`Lanes::dots`] of `PIECE` vectors must be exact.
+    /// # Safety
+    /// `x` is a record.
+    #[inline(always)]
+    unsafe fn products_of_one<const FROM: usize, const N: usize, const PIECE: usize>(
+        w: &[Self::Bytes; 8],
+        x: *const u8,
+    ) -> (Self::Int, Self::Int) {
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            let x = x.add(DIGITS[0]);
+            let mut sum = Self::whole(dots::<Self>(w, x, FROM, if PIECE < N { PIECE } else { N }));
+            let mut s = FROM + PIECE;
+            while s < FROM + N {
+                sum = Self::add_int(sum, Self::whole(dots::<Self>(w, x, s, PIECE)));
+                s += PIECE;
+            }
+            (sum, Self::splat_int(0))
+        }
+    }
+
     /// Asks for the cache line at `p`, which may lie anywhere.
     #[inline(always)]
     fn prefetch(_p: *const u8) {}

@@ -82,7 +82,10 @@ impl ForFormat for Untyped<'_> {
     }
 
     fn quantised<F: Quantised + 'static>(self) {
-        self.isa.call(self.typed::<F, quantised::Integers>(F::COLS));
+        match self.product.x.fast {
+            false => self.isa.call(self.typed::<F, quantised::Integers<false>>(F::COLS)),
+            true => self.isa.call(self.typed::<F, quantised::Integers<true>>(F::COLS)),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! A lane is a row. In a part, products of bytes are summed exactly as integers, and the sums become a float32 that is
 //! the same on every instruction set; `scale * x's scale` times that and `offset` times the sum of the activations
 //! are added to the output, part after part. The numbers of eight rows and 32 columns stay in eight registers
-//! while all tokens are multiplied with them.
+//! while all tokens are multiplied with them. With `fast` activations, which are one digit, the sums are of that alone.
 
 use super::LINE;
 use crate::activations::{record_at, Activations, LOW, RECORD, RECORD_TILE, SCALE, SUM, UPPER};
@@ -16,6 +16,10 @@ const GROUPS: usize = 12;
 /// Parts that all groups are multiplied with before the next ones: their records stay in the second-level cache.
 const PARTS: usize = 16;
 
+/// Tokens whose sums are taken before the first of them is scaled: scaling is a long chain of operations, behind which
+/// the next token's products would wait for registers.
+const TOGETHER: usize = 16;
+
 /// How far ahead of a pass over the weights they are asked for.
 const PREFETCH_BYTES: usize = 2048;
 
@@ -23,11 +27,11 @@ const PREFETCH_BYTES: usize = 2048;
 pub(super) const SCRATCH: usize = GROUPS * LANES * RECORD_TILE;
 
 /// Weights as integers.
-pub(super) enum Integers {}
+pub(super) enum Integers<const FAST: bool> {}
 
-type Typed<'a, F> = super::Typed<'a, F, Integers>;
+type Typed<'a, F, const FAST: bool> = super::Typed<'a, F, Integers<FAST>>;
 
-impl<F: Quantised> Kernel for Typed<'_, F> {
+impl<F: Quantised, const FAST: bool> Kernel for Typed<'_, F, FAST> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self) {
@@ -78,45 +82,87 @@ impl<L: Lanes> Part<L> {
         }
     }
 
+    /// The products of the numbers with a record's upper and low digits, for each scale. Exact.
+    ///
+    /// # Safety
+    /// `x` is a record.
+    #[inline(always)]
+    unsafe fn products<F: Quantised, const FAST: bool>(&self, x: *const u8) -> Sums<L> {
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            if F::SCALES == 2 {
+                return [self.some::<F, FAST, 0, 4>(x), self.some::<F, FAST, 4, 4>(x)];
+            }
+            [self.some::<F, FAST, 0, 8>(x); 2]
+        }
+    }
+
+    /// Those of vectors `FROM .. FROM + N`.
+    ///
+    /// # Safety
+    /// `x` is a record.
+    #[inline(always)]
+    unsafe fn some<F: Quantised, const FAST: bool, const FROM: usize, const N: usize>(
+        &self,
+        x: *const u8,
+    ) -> (L::Int, L::Int) {
+        // Pairs of products are at most `8 * 2 * 15 * 128`, `4 * 2 * 31 * 128` or `2 * 2 * 63 * 128`.
+        // SAFETY: the caller vouches for the record.
+        unsafe {
+            match (F::BITS, FAST) {
+                (6, false) => L::products::<FROM, N, 2>(&self.w, x),
+                (5, false) => L::products::<FROM, N, 4>(&self.w, x),
+                (_, false) => L::products::<FROM, N, 8>(&self.w, x),
+                (6, true) => L::products_of_one::<FROM, N, 2>(&self.w, x),
+                (5, true) => L::products_of_one::<FROM, N, 4>(&self.w, x),
+                (_, true) => L::products_of_one::<FROM, N, 8>(&self.w, x),
+            }
+        }
+    }
+
     /// `acc` plus the part's products with a record.
     ///
     /// # Safety
     /// `x` is a record.
     #[inline(always)]
-    unsafe fn add<F: Quantised>(&self, x: *const u8, acc: L) -> L {
+    unsafe fn add<F: Quantised, const FAST: bool>(&self, sums: Sums<L>, x: *const u8, acc: L) -> L {
         // SAFETY: the caller vouches for the record.
         unsafe {
             let factor = L::splat(*x.add(SCALE).cast::<f32>());
             if F::SCALES == 2 {
-                let acc = self.scale[0].mul(factor).mul_add(self.sum::<F, 0, 4>(x, 0), acc);
-                return self.scale[1].mul(factor).mul_add(self.sum::<F, 4, 4>(x, 1), acc);
+                let acc = self.scale[0].mul(factor).mul_add(whole::<L, F, FAST>(sums[0], x, 0), acc);
+                return self.scale[1].mul(factor).mul_add(whole::<L, F, FAST>(sums[1], x, 1), acc);
             }
-            let acc = self.scale[0].mul(factor).mul_add(self.sum::<F, 0, 8>(x, 2), acc);
+            let acc = self.scale[0].mul(factor).mul_add(whole::<L, F, FAST>(sums[0], x, 2), acc);
             if F::OFFSET {
                 return self.offset.mul_add(L::splat(*x.add(SUM).cast::<f32>()), acc);
             }
             acc
         }
     }
+}
 
-    /// The products of the numbers, less the format's zero, in vectors `FROM .. FROM + N`; `of` is the index of their
-    /// sums in the record. Exact but for two roundings to float32.
-    ///
-    /// # Safety
-    /// `x` is a record.
-    #[inline(always)]
-    unsafe fn sum<F: Quantised, const FROM: usize, const N: usize>(&self, x: *const u8, of: usize) -> L {
-        // SAFETY: the caller vouches for the record.
-        unsafe {
-            // Pairs of products are at most `8 * 2 * 15 * 128`, `4 * 2 * 31 * 128` or `2 * 2 * 63 * 128`.
-            let (upper, low) = match F::BITS {
-                6 => L::products::<FROM, N, 2>(&self.w, x),
-                5 => L::products::<FROM, N, 4>(&self.w, x),
-                _ => L::products::<FROM, N, 8>(&self.w, x),
-            };
-            let upper = off_zero::<L, F>(upper, splat_int::<L>(x.add(UPPER[of])));
-            upper.mul_add(L::splat(256.0), off_zero::<L, F>(low, splat_int::<L>(x.add(LOW[of]))))
+/// Products with upper and low digits for each scale; formats with one scale read the first.
+type Sums<L> = [(<L as Lanes>::Int, <L as Lanes>::Int); 2];
+
+/// Products less the format's zero; `of` is the index of the digits' sums in the record. Exact but for two roundings to
+/// float32.
+///
+/// # Safety
+/// `x` is a record.
+#[inline(always)]
+unsafe fn whole<L: Lanes, F: Quantised, const FAST: bool>(
+    (upper, low): (L::Int, L::Int),
+    x: *const u8,
+    of: usize,
+) -> L {
+    // SAFETY: the caller vouches for the record.
+    unsafe {
+        let upper = off_zero::<L, F>(upper, splat_int::<L>(x.add(UPPER[of])));
+        if FAST {
+            return upper;
         }
+        upper.mul_add(L::splat(256.0), off_zero::<L, F>(low, splat_int::<L>(x.add(LOW[of]))))
     }
 }
 
@@ -132,7 +178,7 @@ fn off_zero<L: Lanes, F: Quantised>(products: L::Int, digits: L::Int) -> L {
     })
 }
 
-impl<F: Quantised> Typed<'_, F> {
+impl<F: Quantised, const FAST: bool> Typed<'_, F, FAST> {
     /// One token: a group of rows at a time, the weights read from end to end.
     ///
     /// # Safety
@@ -152,7 +198,8 @@ impl<F: Quantised> Typed<'_, F> {
                         for line in 0..run.div_ceil(LINE) {
                             L::prefetch(ahead.wrapping_add(line * LINE));
                         }
-                        acc = Part::<L>::load::<F>(block, part).add::<F>(x, acc);
+                        let part = Part::<L>::load::<F>(block, part);
+                        acc = part.add::<F, FAST>(part.products::<F, FAST>(x), x, acc);
                         x = x.add(RECORD);
                     }
                     block = block.add(F::BYTES);
@@ -215,9 +262,17 @@ impl<F: Quantised> Typed<'_, F> {
         // SAFETY: the caller's.
         unsafe {
             let part = Part::<L>::load::<F>(w.add(part / in_block * F::BYTES), part % in_block);
-            for t in 0..width {
-                let acc = acc.add(t * LANES);
-                part.add::<F>(x.add(t * RECORD), L::load(acc)).store(acc);
+            let mut sums = [[(L::splat_int(0), L::splat_int(0)); 2]; TOGETHER];
+            for first in (0..width).step_by(TOGETHER) {
+                let (x, acc) = (x.add(first * RECORD), acc.add(first * LANES));
+                let n = TOGETHER.min(width - first);
+                for (t, sums) in sums[..n].iter_mut().enumerate() {
+                    *sums = part.products::<F, FAST>(x.add(t * RECORD));
+                }
+                for (t, sums) in sums[..n].iter().enumerate() {
+                    let acc = acc.add(t * LANES);
+                    part.add::<F, FAST>(*sums, x.add(t * RECORD), L::load(acc)).store(acc);
+                }
             }
         }
     }

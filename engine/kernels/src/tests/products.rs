@@ -46,6 +46,10 @@ fn shapes(dtype: DType) -> Vec<(usize, usize)> {
 }
 
 fn multiply(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: &mut [f32]) {
+    multiply_as(m, isa, rows, x, n, out, false);
+}
+
+fn multiply_as(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: &mut [f32], fast: bool) {
     let stride = m.layout.padded;
     assert!(x.len() >= n * m.cols && out.len() >= (n - 1) * m.rows + rows.end);
     let mut plain = vec![f32::NAN; n * stride];
@@ -62,11 +66,11 @@ fn multiply(m: &Matrix, isa: Isa, rows: Range<usize>, x: &[f32], n: usize, out: 
         let (at, step) = record_at(t, 0, n, parts);
         let (x, to) = (x[t * m.cols..].as_ptr(), records[at / 4..].as_mut_ptr().cast());
         // SAFETY: the token's row and records.
-        unsafe { Quantise { x, cols: m.cols, parts, to, step }.run_on(isa) };
+        unsafe { Quantise { x, cols: m.cols, parts, to, step, fast }.run_on(isa) };
     }
     let mut scratch = vec![f32::NAN; scratch_elems(n)];
     let (x, records) = (plain.as_ptr(), records.as_ptr().cast());
-    let x = Activations { x, records, stride, n, tiled: in_tiles(n) };
+    let x = Activations { x, records, stride, n, tiled: in_tiles(n), fast };
     let (out, scratch) = (out.as_mut_ptr(), scratch.as_mut_ptr());
     // SAFETY: the sizes were checked above.
     unsafe {
@@ -127,6 +131,35 @@ fn products_equal_sums_in_float64() {
 }
 
 #[test]
+fn fast_products_round_activations_to_eight_bits() {
+    for dtype in DType::ALL {
+        let (rows, cols, n) = (9, dtype.block_elems().max(32) * 3, 7);
+        let (m, w) = matrix(dtype, rows, cols, 6);
+        let mut x = activations(n, cols);
+        x[..32].fill(0.0);
+        for isa in all_isas() {
+            let mut out = vec![f32::NAN; n * rows];
+            multiply_as(&m, isa, 0..rows, &x, n, &mut out, true);
+            for (i, got) in out.iter().enumerate() {
+                let (row, x) = (&w[i % rows * cols..][..cols], &x[i / rows * cols..][..cols]);
+                let (mut want, mut size) = (0.0, 1e-9);
+                for (w, x) in row.chunks(32).zip(x.chunks(32)) {
+                    let largest = x.iter().fold(0.0f32, |l, x| l.max(x.abs()));
+                    for (w, x) in w.iter().zip(x) {
+                        let rounded =
+                            (x * (127.0 / largest.max(1e-30))).round_ties_even() * (largest / 127.0);
+                        let x = if m.layout.quantised { rounded } else { *x };
+                        want += f64::from(*w) * f64::from(x);
+                        size += f64::from(w * x).abs();
+                    }
+                }
+                assert!((f64::from(*got) - want).abs() <= size * 1e-6, "{dtype:?} {isa:?}: {got} {want}");
+            }
+        }
+    }
+}
+
+#[test]
 fn products_do_not_depend_on_how_they_are_cut() {
     let cuts = [(1, 93), (1, 8), (1, 24), (2, 16), (3, 72), (4, 8), (5, 8), (6, 93), (7, 16), (12, 40)];
     for dtype in DType::ALL {
@@ -144,17 +177,24 @@ fn nor_on_tiles_of_tokens_groups_and_parts() {
 
 /// Compares all products with those of some tokens and rows at a time.
 fn cut_everywhere(dtype: DType, rows: usize, cols: usize, n: usize, cuts: &[(usize, usize)]) {
+    for fast in [false, true] {
+        cut_as(dtype, rows, cols, n, cuts, fast);
+    }
+}
+
+fn cut_as(dtype: DType, rows: usize, cols: usize, n: usize, cuts: &[(usize, usize)], fast: bool) {
     let (m, _) = matrix(dtype, rows, cols, 3);
     let x = activations(n, cols);
     for isa in all_isas() {
         let mut whole = vec![f32::NAN; n * rows];
-        multiply(&m, isa, 0..rows, &x, n, &mut whole);
+        multiply_as(&m, isa, 0..rows, &x, n, &mut whole, fast);
         for &(tokens, chunk) in cuts {
             let mut cut = vec![f32::NAN; n * rows];
             for t in (0..n).step_by(tokens) {
                 for r in (0..rows).step_by(chunk) {
                     let range = r..rows.min(r + chunk);
-                    multiply(&m, isa, range, &x[t * cols..], tokens.min(n - t), &mut cut[t * rows..]);
+                    let (n, x, out) = (tokens.min(n - t), &x[t * cols..], &mut cut[t * rows..]);
+                    multiply_as(&m, isa, range, x, n, out, fast);
                 }
             }
             assert_eq!(bits(&cut), bits(&whole), "{dtype:?} {isa:?}, {tokens} tokens, {chunk} rows");
@@ -177,7 +217,7 @@ fn integers_are_the_same_on_every_instruction_set() {
         let mut records = vec![-1i32; parts * RECORD / 4];
         let (x, to) = (x.as_ptr(), records.as_mut_ptr().cast());
         // SAFETY: a row of `cols` columns and records for all of them.
-        unsafe { Quantise { x, cols, parts, to, step: RECORD }.run_on(isa) };
+        unsafe { Quantise { x, cols, parts, to, step: RECORD, fast: false }.run_on(isa) };
         records
     };
     let want = records(Isa::PORTABLE);

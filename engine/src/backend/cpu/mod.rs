@@ -42,7 +42,7 @@ pub struct CpuOptions {
     pub threads: usize,
     /// Use the portable kernels even where faster ones exist (for tests and comparisons).
     pub portable: bool,
-    /// How keys and values are stored.
+    /// How keys and values are stored; with [`Precision::Fast`] in half precision instead of float32.
     pub kv: KvType,
     /// How exactly it is computed.
     pub precision: Precision,
@@ -56,6 +56,7 @@ pub struct CpuBackend {
     weights: Weights,
     shape: StateShape,
     isa: Isa,
+    precision: Precision,
     threads: usize,
     /// Held for a whole pass. Taken before the other two.
     engine: Mutex<Engine>,
@@ -90,22 +91,22 @@ impl CpuBackend {
             n if n <= pool::MAX_THREADS => n,
             n => return Err(Error::invalid("threads", format!("{n} is more than {}", pool::MAX_THREADS))),
         };
-        if options.precision == Precision::Fast {
-            return Err(Error::Device {
-                reason: "the cpu backend has no fast kernels yet; use exact".into(),
-            });
-        }
         let mut pool = Pool::new(threads)?;
         let weights = Weights::load(&plan, weights, &mut pool, progress)?;
-        if cfg!(target_endian = "big") && options.kv != KvType::F32 {
+        let kv = match (options.precision, options.kv) {
+            (Precision::Fast, KvType::F32) => KvType::F16,
+            (_, kv) => kv,
+        };
+        if cfg!(target_endian = "big") && kv != KvType::F32 {
             return Err(Error::Device {
-                reason: format!("{} keys and values need a little-endian machine", options.kv),
+                reason: format!("{kv} keys and values need a little-endian machine"),
             });
         }
-        let shape = StateShape::with_kv(&plan, options.kv);
+        let shape = StateShape::with_kv(&plan, kv);
         Ok(CpuBackend {
             weights,
             isa: if options.portable { Isa::PORTABLE } else { Isa::detect() },
+            precision: options.precision,
             threads: pool.threads(),
             engine: Mutex::new(Engine { pool, scratch: Scratch::default() }),
             states: Mutex::new(States::new(shape.clone())),
@@ -157,6 +158,7 @@ impl CpuBackend {
             weights: &self.weights,
             shape: &self.shape,
             isa: self.isa,
+            fast: self.precision == Precision::Fast,
             pool: &mut engine.pool,
             scratch: &mut engine.scratch,
             sequences,
@@ -173,7 +175,8 @@ impl Backend for CpuBackend {
             kind: "cpu",
             description: format!("{} kernels, {} threads", self.isa.name(), self.threads),
             exactness_class: format!(
-                "cpu-exact-{}kv-{}-r{KERNEL_REVISION}",
+                "cpu-{}-{}kv-{}-r{KERNEL_REVISION}",
+                self.precision,
                 self.shape.kv,
                 self.isa.rounding()
             ),

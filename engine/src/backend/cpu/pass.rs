@@ -47,6 +47,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) weights: &'a Weights,
     pub(crate) shape: &'a StateShape,
     pub(crate) isa: Isa,
+    /// Whether quantised weights are multiplied with activations of 8 bits.
+    pub(crate) fast: bool,
     pub(crate) pool: &'a mut Pool,
     pub(crate) scratch: &'a mut Scratch,
     pub(crate) sequences: Vec<Sequence<'a>>,
@@ -251,7 +253,8 @@ impl Pass<'_> {
         let tile = (TILE_BYTES / (stride * 4 * RECORD_TILE)).clamp(1, TILES_AN_ITEM) * RECORD_TILE;
         let each = scratch_elems(tile.min(x.n));
         let scratch = self.scratch.products.reserve(each * self.pool.threads())?;
-        Ok(Multiplier { isa: self.isa, plain, records, stride, n: x.n, tiled, tile, scratch, each })
+        let (isa, fast) = (self.isa, self.fast);
+        Ok(Multiplier { isa, plain, records, stride, n: x.n, tiled, fast, tile, scratch, each })
     }
 
     /// The rows with zeros behind their ends, in tiles from some number on.
@@ -272,13 +275,14 @@ impl Pass<'_> {
 
     /// The rows as records.
     fn quantise(&mut self, x: Rows, parts: usize) -> Result<Shared> {
-        let (isa, buffer) = (self.isa, self.scratch.records.reserve(x.n * parts * (RECORD / 4))?);
+        let (isa, fast) = (self.isa, self.fast);
+        let buffer = self.scratch.records.reserve(x.n * parts * (RECORD / 4))?;
         self.step_tokens(x.n, &|t| {
             let (at, step) = record_at(t, 0, x.n, parts);
             // SAFETY: row `t` and its records belong to this item; floats are aligned as integers are.
             unsafe {
                 let (row, to) = (x.at.at(t * x.cols), buffer.at(at / 4).cast());
-                Quantise { x: row, cols: x.cols, parts, to, step }.run_on(isa);
+                Quantise { x: row, cols: x.cols, parts, to, step, fast }.run_on(isa);
             }
         })?;
         Ok(buffer)
@@ -350,6 +354,7 @@ struct Multiplier {
     stride: usize,
     n: usize,
     tiled: bool,
+    fast: bool,
     /// Tokens of an item.
     tile: usize,
     scratch: Shared,
@@ -389,6 +394,7 @@ impl Multiplier {
                 stride: self.stride,
                 n: tokens.len(),
                 tiled: self.tiled,
+                fast: self.fast,
             };
             let out = job.out.at(tokens.start * n_out);
             let scratch = self.scratch.at(thread * self.each);

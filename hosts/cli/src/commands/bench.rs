@@ -3,14 +3,20 @@
 use super::bench_checkpoint;
 use super::bench_kernels;
 use super::branches::Branches;
+use super::divergence::Divergence;
 use crate::args::{named, BenchArgs};
 use crate::table::{self, megabytes};
 use crate::{loading, output};
 use lean_engine::backend::cpu::speed::Speed;
-use lean_engine::{Block, CancelToken, Error, Model, ModelInfo, Request, Result, SessionOptions, Type};
+use lean_engine::{
+    Block, CancelToken, Error, Model, ModelInfo, Precision, Request, Result, SessionOptions, Type,
+};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+/// Tokens of the prompt whose first answer ends the time from the start of the load to the first token.
+const FIRST: usize = 8;
 
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let start = Instant::now();
@@ -26,6 +32,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             format!("at least 1 each, and at most {} tokens together", model.info().context_length),
         ));
     }
+    let first_token_seconds = {
+        model.session(SessionOptions::default())?.forward(&ids(&model, FIRST.min(tokens)))?;
+        start.elapsed().as_secs_f64()
+    };
     // The same context runs again and again here; what is measured is running it.
     model.set_prefix_cache(0);
     let runs =
@@ -46,6 +56,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let device = per_token(&model, args)?;
     let kernels = args.kernels.then(|| bench_kernels::measure(&model, args)).transpose()?;
     let peak = peak_memory();
+    let divergence = match args.device.precision {
+        Precision::Exact => None,
+        Precision::Fast => Some(Divergence::measure(&model, named(&args.file, &args.model)?, &args.device)?),
+    };
     let cancel = cancel_seconds(&model, args)?;
     let checkpoint = match args.checkpoint {
         0 => None,
@@ -57,6 +71,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let line = json!({
             "model": info.name, "file_bytes": info.file_bytes, "device": info.device,
             "exactness_class": info.exactness_class, "load_seconds": load_seconds,
+            "first_token_seconds": first_token_seconds, "weight_bytes": info.weight_bytes,
             "prefill_tokens": args.prefill, "prefill_tokens_per_second": prefill,
             "decode_tokens": args.decode, "decode_tokens_per_second": decode,
             "depth": args.depth, "decode_tokens_per_second_at_depth": deep, "machine": machine,
@@ -66,6 +81,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             "dispatches_per_token": device.map(|d| d[0]), "submissions_per_token": device.map(|d| d[1]),
             "host_seconds_per_token": device.map(|d| d[2]),
             "kernels": kernels.as_ref().map(bench_kernels::Kernels::json),
+            "divergence": divergence,
             "branches": many.as_ref().map(Branches::json),
         });
         output::line(line)?;
@@ -84,7 +100,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
             &format!("decode {}", args.decode),
             format!("{decode:.1} tokens/s{}", decode_share(info, &machine, decode)),
         ),
-        row("load", format!("{load_seconds:.2} s")),
+        row("load", format!("{load_seconds:.2} s, {first_token_seconds:.2} s to the first token")),
         row("peak memory", peak.map_or("not known here".into(), megabytes)),
     ];
     if let Some(deep) = deep {
@@ -113,6 +129,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         ));
     }
     rows.extend(checkpoint.iter().flat_map(|c| c.rows()));
+    rows.extend(divergence.iter().map(|d| row("beside exact", d.text())));
     table::print(&rows)?;
     if let Some(kernels) = &kernels {
         output::line("")?;

@@ -11,6 +11,7 @@ pub mod convert;
 pub mod demo;
 #[cfg(feature = "gpu")]
 pub mod devices;
+pub mod divergence;
 pub mod generate;
 pub mod inspect;
 #[cfg(feature = "pull")]

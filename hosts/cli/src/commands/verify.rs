@@ -1,10 +1,10 @@
 //! `lean verify`: ids, rendered chat, logits and greedy tokens against transformers (format lean-ref-1).
 
 use super::bench::argmax;
-use crate::args::{read_text, VerifyArgs};
+use crate::args::{read_text, DeviceArgs, VerifyArgs};
 use crate::{loading, output, table};
 use lean_engine::tokenizer::Specials;
-use lean_engine::{Adapter, Chat, Error, KvType, Model, Result, SessionOptions};
+use lean_engine::{Adapter, Chat, Error, KvType, Model, Precision, Result, SessionOptions};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,25 +46,25 @@ pub struct Row {
     greedy: bool,
     greedy_equal: usize,
     greedy_total: usize,
-    /// Whether everything holds that is asked of this type of keys and values.
+    /// Whether everything holds that is asked of this precision and this type of keys and values.
     pub passed: bool,
 }
 
 /// Whether logits and greedy tokens have to be the reference's, or their differences are only measured.
-fn gated(kv: KvType) -> bool {
-    matches!(kv, KvType::F32 | KvType::F24)
+fn gated(device: &DeviceArgs) -> bool {
+    device.precision == Precision::Exact && matches!(device.kv, KvType::F32 | KvType::F24)
 }
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let rows = compare(args)?;
     let failed = rows.iter().filter(|r| !r.passed).count();
     if args.json {
-        let kv = args.device.kv.name();
-        let line = serde_json::json!({"kv": kv, "tolerance": TOLERANCE, "failed": failed, "cases": rows});
+        let (kv, precision) = (args.device.kv.name(), args.device.precision.name());
+        let line = serde_json::json!({"kv": kv, "precision": precision, "tolerance": TOLERANCE, "failed": failed, "cases": rows});
         output::line(line)?;
     } else {
         print(&rows)?;
-        output::line(summary(args.device.kv, &rows))?;
+        output::line(summary(&args.device, &rows))?;
         output::line(format_args!("{} passed, {failed} failed", rows.len() - failed))?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
@@ -79,7 +79,7 @@ pub fn compare(args: &VerifyArgs) -> Result<Vec<Row>> {
         let adapters = args.lora.load(&model)?;
         let stem = model_path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         for case in &fixture.cases {
-            rows.push(check(&model, &adapters, args.device.kv, &stem, case)?);
+            rows.push(check(&model, &adapters, gated(&args.device), &stem, case)?);
         }
     }
     Ok(rows)
@@ -121,7 +121,7 @@ fn read_fixture(path: &Path) -> Result<Fixture> {
     }
 }
 
-fn check(model: &Model, adapters: &[(Adapter, f32)], kv: KvType, stem: &str, case: &Case) -> Result<Row> {
+fn check(model: &Model, adapters: &[(Adapter, f32)], gated: bool, stem: &str, case: &Case) -> Result<Row> {
     let chat = case.messages.as_ref().map(|messages| render(model, messages, case)).transpose()?;
     let mut ids = model.encode(&case.text, Specials::Parse)?;
     if let (true, true, Some(bos)) = (case.add_special, model.tokenizer().add_bos(), model.info().bos) {
@@ -166,7 +166,7 @@ fn check(model: &Model, adapters: &[(Adapter, f32)], kv: KvType, stem: &str, cas
         greedy,
         greedy_equal,
         greedy_total: case.greedy_ids.len(),
-        passed: chat != Some(false) && ids && decoded && (!gated(kv) || (logits && greedy)),
+        passed: chat != Some(false) && ids && decoded && (!gated || (logits && greedy)),
     })
 }
 
@@ -182,11 +182,12 @@ fn render(model: &Model, messages: &[serde_json::Value], case: &Case) -> Result<
 }
 
 /// The errors of all rows together.
-fn summary(kv: KvType, rows: &[Row]) -> String {
+fn summary(device: &DeviceArgs, rows: &[Row]) -> String {
     let worst = rows.iter().map(|r| r.max_difference).fold(0.0, f32::max);
     let (equal, total) = rows.iter().fold((0, 0), |(e, t), r| (e + r.greedy_equal, t + r.greedy_total));
-    let measured = if gated(kv) { "" } else { " (measured, not required)" };
-    format!("kv {kv}: largest |dlogit| {worst:.1e}, {equal} of {total} greedy tokens equal{measured}")
+    let measured = if gated(device) { "" } else { " (measured, not required)" };
+    let DeviceArgs { kv, precision, .. } = device;
+    format!("{precision}, kv {kv}: largest |dlogit| {worst:.1e}, {equal} of {total} greedy tokens equal{measured}")
 }
 
 fn print(rows: &[Row]) -> Result<()> {
