@@ -89,6 +89,9 @@ type request struct {
 
 // open sends a request, once there is a place for it. With prepaid, the caller has taken the place.
 func (c *conn) open(ctx context.Context, m any, tail []byte, owner any, prepaid bool) (*request, error) {
+	if c == nil {
+		return nil, invalid("this is a zero value, and no engine: Spawn starts one")
+	}
 	r := &request{conn: c, owner: owner, events: make(chan message, c.credit), done: make(chan struct{})}
 	bytes := messageBytes(0, flagCritical, m, tail)
 	if err := ctx.Err(); err != nil {

@@ -156,12 +156,25 @@ func run[T any](ctx context.Context, on Target, d *draft) (*Result[T], error) {
 	return resultOf[T](on.engine(), answer)
 }
 
+// missing says whether there is nothing to generate by: nil, or a nil pointer.
+func missing(on Target) bool {
+	switch on := on.(type) {
+	case nil:
+		return true
+	case *Model:
+		return on == nil
+	case *Session:
+		return on == nil
+	}
+	return false
+}
+
 // A group is what the members of one GENERATE_BRANCH have in common.
 type group struct{ id, members uint32 }
 
 // send sends a GENERATE, or a member of a group.
 func (d *draft) send(ctx context.Context, on Target, events bool, g *group) (*request, error) {
-	if on == nil {
+	if missing(on) {
 		return nil, invalid("the model or session is nil")
 	}
 	m := generate{Keep: d.keep, Events: events}
@@ -273,6 +286,9 @@ func iterate[T any](ctx context.Context, on Target, d *draft, g *group) (*Stream
 // again by another.
 func (s *Stream[T]) Events() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if s.request == nil {
+			s.over, s.err = true, invalid("this is a zero value, and no stream: Iterate begins one")
+		}
 		for !s.over {
 			m, more := s.request.next(s.ctx)
 			if !more {
@@ -320,7 +336,7 @@ func (s *Stream[T]) Result() (*Result[T], error) {
 // Checkpoint is the state between two tokens: it holds at least the events that were iterated so far. [Resume] finishes
 // the value from there.
 func (s *Stream[T]) Checkpoint(ctx context.Context) (*Checkpoint, error) {
-	if s.over {
+	if s.over || s.request == nil {
 		return nil, invalid("the generation is not running")
 	}
 	return take(ctx, s.engine, checkpointTake{Generation: &s.request.id}, s)
@@ -329,7 +345,7 @@ func (s *Stream[T]) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 // Close cancels what is left of it and waits until it has ended, so that its session can go on. After the end it does
 // nothing.
 func (s *Stream[T]) Close() error {
-	if !s.over {
+	if !s.over && s.request != nil {
 		s.request.close()
 		s.over, s.err = true, like(ErrCancelled, "cancelled: the stream was closed")
 	}
@@ -396,7 +412,7 @@ func openMany[T any](ctx context.Context, on Target, branches []Branch, common [
 	if n := len(branches); n < 1 || n > openMax-1 {
 		return nil, invalid("%d values at once; from 1 to %d are possible", n, openMax-1)
 	}
-	if on == nil {
+	if missing(on) {
 		return nil, invalid("the model or session is nil")
 	}
 	drafts := make([]*draft, len(branches))
@@ -409,6 +425,9 @@ func openMany[T any](ctx context.Context, on Target, branches []Branch, common [
 		if drafts[i].listen.any() {
 			return nil, invalid("branches call no listeners: IterateMany gives their events")
 		}
+	}
+	if _, _, err := on.target(); err != nil {
+		return nil, err
 	}
 	c := on.engine().conn
 	if err := c.slots.enter(ctx, c.closing, len(drafts), openMax-1); err != nil {

@@ -110,11 +110,19 @@ func Open(ctx context.Context, transport Transport, credit uint32) (*Engine, err
 }
 
 // Pid is the bridge's process id.
-func (e *Engine) Pid() int { return e.conn.transport.Pid() }
+func (e *Engine) Pid() int {
+	if e.conn == nil {
+		return 0
+	}
+	return e.conn.transport.Pid()
+}
 
 // Close ends the bridge; what still runs is cancelled. A second time it does nothing.
 func (e *Engine) Close() error {
 	e.closed.Do(func() {
+		if e.conn == nil {
+			return
+		}
 		runtime.SetFinalizer(e, nil)
 		e.conn.close(closePatience)
 	})
@@ -224,6 +232,9 @@ type handle struct {
 
 // on is the handle's number, for requests to the engine that it lives in.
 func (h *handle) on(e *Engine, what string) (uint32, error) {
+	if h.eng == nil {
+		return 0, invalid("this is a zero value, and no %s of an engine", what)
+	}
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	if h.gone {
@@ -237,6 +248,9 @@ func (h *handle) on(e *Engine, what string) (uint32, error) {
 
 // release frees it now. Where the bridge is gone, so is everything in it.
 func (h *handle) release(m any) error {
+	if h.eng == nil {
+		return nil
+	}
 	var err error
 	h.drop.Do(func() {
 		h.lock.Lock()

@@ -51,7 +51,7 @@ func TestReadme(t *testing.T) {
 	ctx := context.Background()
 	engine, err := lean.Spawn(ctx, nil)
 	if err != nil { log.Fatal(err) }
-	model, err := engine.Load(ctx, os.Getenv("MODEL"), nil)
+	model, err := engine.Load(ctx, cmp.Or(os.Getenv("MODEL"), "echo"), nil)
 	if err != nil { log.Fatal(err) }
 ` + all[1] + "}\n"
 	equal(t, runProgram(t, streaming, "echo"), "Tell a story.")

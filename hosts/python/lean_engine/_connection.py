@@ -18,6 +18,7 @@ from . import errors
 from ._codec import WireError, decode_head
 from ._frames import CRITICAL, END, ERROR, MAX_FRAME_DEFAULT, Frame, FrameReader, message_bytes
 from ._messages import BY_KIND, MAJOR, MINOR
+from ._slots import Slots, places_for
 from ._transport import Transport
 from .errors import LeanError
 
@@ -142,13 +143,23 @@ class Request:
             if received is not None and not self.cancelled:
                 return received
 
-    def _receive(self) -> tuple[Union[Message, LeanError, None], bool]:
+    def given_up(self) -> Optional[LeanError]:
+        """Why it is not to be sent any more, if it waits for its turn."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            return errors.timed_out(self._timeout or 0)
+        return errors.cancelled() if self._token is not None and self._token.is_set() else None
+
+    def patience(self) -> Optional[float]:
+        """Seconds until the caller's token and deadline have to be looked at."""
         wait = None if self.cancelled or self._token is None else LOOK_SECONDS
         if self._deadline is not None and not self.cancelled:
             left = max(0.0, self._deadline - time.monotonic())
             wait = left if wait is None else min(wait, left)
+        return wait
+
+    def _receive(self) -> tuple[Union[Message, LeanError, None], bool]:
         try:
-            return self._inbox.get(timeout=wait)
+            return self._inbox.get(timeout=self.patience())
         except queue.Empty:
             return None, False
 
@@ -178,6 +189,9 @@ class Connection:
         #: Whether the process is gone and all calls know.
         self._done = False
         self._lock = threading.Lock()
+        self._slots = Slots()
+        #: Members of a group wait for each other: two groups that take their places at once would for ever.
+        self.groups = threading.Lock()
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._owner = os.getpid()
         self._reading = threading.Thread(target=self._read, name="lean-reader", daemon=True)
@@ -198,28 +212,69 @@ class Connection:
         cancel: Optional[CancelToken] = None,
         timeout: Optional[float] = None,
     ) -> Request:
-        """Sends a request."""
+        """Sends a request, once there is a place for it."""
         if os.getpid() != self._owner:
             raise errors.invalid("this process was forked from the one that spawned the engine: spawn one of its own")
         request = Request(self, cancel, timeout)
         if cancel is not None and cancel.is_set():
             raise errors.cancelled()
-        with self._lock:
-            if self._over is not None:
-                raise self._over.copy()
-            self._next_id = self._next_id % 0x7FFF_FFFF + 1
-            while self._next_id in self._requests:
-                self._next_id = self._next_id % 0x7FFF_FFFF + 1
-            request.id = self._next_id
-            try:
-                frame = message_bytes(request.id, name, head, tail, CRITICAL)
-            except ValueError as error:
-                raise errors.invalid(str(error)) from None
-            if len(frame) - 16 > self.max_frame:
-                raise errors.invalid(f"the request has {len(frame)} bytes; at most {self.max_frame} fit a frame")
-            self._requests[request.id] = request
-            self._jobs.put(frame)
+        try:
+            frame = message_bytes(0, name, head, tail, CRITICAL)
+        except ValueError as error:
+            raise errors.invalid(str(error)) from None
+        if len(frame) - 16 > self.max_frame:
+            raise errors.invalid(f"the request has {len(frame)} bytes; at most {self.max_frame} fit a frame")
+        self._enter(request, places_for(name))
+        self._begin(request, frame)
         return request
+
+    def _enter(self, request: Request, places: int) -> None:
+        """Waits for a place."""
+        told: queue.SimpleQueue[Optional[LeanError]] = queue.SimpleQueue()
+        ticket = self._slots.enter(places, told.put)
+        try:
+            over = self._turn(request, told)
+        except BaseException:
+            # Ctrl-C as well gives the place back, if it was given meanwhile.
+            if not self._slots.forget(ticket):
+                try:
+                    given = told.get(timeout=1) is None
+                except queue.Empty:
+                    given = True
+                if given:
+                    self._slots.leave()
+            raise
+        if over is not None:
+            raise over.copy()
+
+    @staticmethod
+    def _turn(request: Request, told: queue.SimpleQueue[Optional[LeanError]]) -> Optional[LeanError]:
+        while True:
+            try:
+                return told.get(timeout=request.patience())
+            except queue.Empty:
+                error = request.given_up()
+                if error is not None:
+                    raise error from None
+
+    def _begin(self, request: Request, frame: bytes) -> None:
+        """Sends a request whose place was taken."""
+        with self._lock:
+            over = self._over
+            if over is None:
+                self._number(request, frame)
+        if over is not None:
+            self._slots.leave()
+            raise over.copy()
+
+    def _number(self, request: Request, frame: bytes) -> None:
+        """Gives it an id that is free, and queues it. The lock is held."""
+        self._next_id = self._next_id % 0x7FFF_FFFF + 1
+        while self._next_id in self._requests:
+            self._next_id = self._next_id % 0x7FFF_FFFF + 1
+        request.id = self._next_id
+        self._requests[request.id] = request
+        self._jobs.put(frame[:4] + request.id.to_bytes(4, "little") + frame[8:])
 
     def call(self, name: str, head: dict[str, Any], tail: bytes = b"", **options: Any) -> Message:
         """Sends a request and waits for its answer; whatever interrupts the wait cancels it."""
@@ -243,13 +298,17 @@ class Connection:
                 return
 
     def post(self, name: str, head: dict[str, Any]) -> None:
-        """Sends a request that nobody waits for. Only queues, since finalisers call it in any thread."""
+        """Sends a request that nobody waits for, in its turn. Only queues, since finalisers call it in any thread."""
+
+        def begin(over: Optional[LeanError]) -> None:
+            if over is None:
+                try:
+                    self._begin(Request(self, None, None), message_bytes(0, name, head, b"", CRITICAL))
+                except LeanError:
+                    pass
 
         def job() -> None:
-            try:
-                self.open(name, head)
-            except LeanError:
-                pass
+            self._slots.enter(places_for(name), begin)
 
         self._jobs.put(job)
 
@@ -265,6 +324,7 @@ class Connection:
             return
         with self._lock:
             self._over = self._over or error
+        self._slots.close(error)
         request.settle(seconds)
         self.hang_up()
 
@@ -344,6 +404,7 @@ class Connection:
             request = self._requests.pop(frame.request, None)
         if request is not None:
             request.finish(_outcome(frame, message))
+            self._slots.leave()
         return None
 
     def _control(self, message: Message) -> Optional[LeanError]:
@@ -367,6 +428,7 @@ class Connection:
         with self._lock:
             self._over = self._over or error
             pending, self._requests = list(self._requests.values()), {}
+        self._slots.close(error)
         self.hello.put(error.copy())
         for request in pending:
             request.finish(error.copy())

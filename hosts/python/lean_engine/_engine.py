@@ -234,7 +234,7 @@ class _Generator:
         return Stream(self._engine, request, of, kept)
 
     def generate_many(self, branches: Sequence[Branch], **common: Any) -> list[Any]:
-        """Several values, 64 at most, that continue this context: a pass over the weights serves all of them.
+        """Several values, 63 at most, that continue this context: a pass over the weights serves all of them.
 
         Each is what it would be alone. ``common`` are options of all of them; a session stays as it is. If one fails,
         the others are cancelled and its error is raised.
@@ -252,7 +252,7 @@ class _Generator:
             kept.append(needed)
             return request
 
-        requests = open_all(branches, open_one)
+        requests = open_all(branches, open_one, self._engine.connection.groups)
         try:
             return [result_of(self._engine, answer, of) for answer, of in zip(wait_all(requests), types)]
         finally:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, Callable, NamedTuple
 
 from . import errors
 from ._connection import Message, Request
 
 #: How many values may be asked for at once.
-MEMBERS = 64
+MEMBERS = 63
 
 _groups = itertools.count(1)
 
@@ -31,8 +32,8 @@ class Group(NamedTuple):
     members: int
 
 
-def open_all(branches: Sequence[Any], open_one: Callable[[Any, Group], Request]) -> list[Request]:
-    """Sends all of them; they begin once the last has arrived."""
+def open_all(branches: Sequence[Any], open_one: Callable[[Any, Group], Request], turn: Lock) -> list[Request]:
+    """Sends all of them; they begin once the last has arrived. ``turn`` is held meanwhile."""
     if not all(isinstance(branch, Branch) for branch in branches):
         raise errors.invalid("a Branch each is needed: Branch(type, *blocks, **options)")
     if not 1 <= len(branches) <= MEMBERS:
@@ -40,8 +41,9 @@ def open_all(branches: Sequence[Any], open_one: Callable[[Any, Group], Request])
     group = Group(next(_groups) % 0x7FFF_FFFF, len(branches))
     requests: list[Request] = []
     try:
-        for branch in branches:
-            requests.append(open_one(branch, group))
+        with turn:
+            for branch in branches:
+                requests.append(open_one(branch, group))
     except BaseException:
         close_all(requests)
         raise
