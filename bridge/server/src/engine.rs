@@ -209,7 +209,8 @@ impl port::Session for EngineSession {
         let mut parts = Vec::with_capacity(branches.len());
         for branch in branches {
             let blocks = Vec::<Block>::deserialize(branch.blocks).map_err(|e| Error::invalid("blocks", e))?;
-            let request = request(branch.ty, branch.options)?;
+            // Whoever cancels one branch does not end the others.
+            let request = request(branch.ty, branch.options, &CancelToken::new())?;
             parts.push((blocks, Request { cancel: branch.cancel.clone(), ..request }));
         }
         let requests: Vec<_> =
@@ -245,8 +246,8 @@ impl port::Session for EngineSession {
         Ok(Arc::new(EngineCheckpoint(self.0.checkpoint()?)))
     }
 
-    fn check(&self, ty: &Value, options: &Value) -> Result<()> {
-        request(ty, options)?.check()
+    fn check(&self, ty: &Value, options: &Value, cancel: &CancelToken) -> Result<()> {
+        request(ty, options, cancel)?.check()
     }
 
     fn generate(
@@ -258,7 +259,7 @@ impl port::Session for EngineSession {
         let started = match ty {
             None => self.0.into_resumed(cancel.clone()),
             Some(ty) => {
-                let request = Request { cancel: cancel.clone(), ..request(ty, options)? };
+                let request = request(ty, options, cancel)?;
                 self.0.into_generation(&request)
             }
         };
@@ -268,10 +269,10 @@ impl port::Session for EngineSession {
 }
 
 /// A request from its JSON parts.
-fn request(ty: &Value, options: &Value) -> Result<Request> {
+fn request(ty: &Value, options: &Value, cancel: &CancelToken) -> Result<Request> {
     let ty = TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
     let options = RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
-    Request::from_parts(ty, options)
+    Request::from_parts_within(ty, options, cancel.clone())
 }
 
 struct EngineGeneration(Generation<Session>);

@@ -7,12 +7,16 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use web_time::Instant;
 
 /// How often a member that waits looks at its own cancellation.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Groups that are remembered; beyond it, those that were given up are not.
-const FORGET: usize = 64;
+const FORGET: usize = 4096;
+
+/// How long members wait without another one coming: the host sends all of them at once.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a group continues, and how many its members are; the same in every member's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +36,16 @@ pub(crate) struct Member {
 }
 
 /// The groups that are not complete yet, by the host's numbers.
-#[derive(Default)]
-pub(crate) struct Groups(Mutex<HashMap<u32, Arc<Gathering>>>);
+pub(crate) struct Groups {
+    gathering: Mutex<HashMap<u32, Arc<Gathering>>>,
+    patience: Duration,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        Groups { gathering: Mutex::default(), patience: PATIENCE }
+    }
+}
 
 struct Gathering {
     target: Target,
@@ -81,7 +93,7 @@ impl Groups {
         if index + 1 == target.members {
             gathering.start(open);
         }
-        let mine = gathering.wait(index as usize, &cancel).await;
+        let mine = gathering.wait(index as usize, &cancel, self.patience).await;
         mine.unwrap_or_else(|| {
             gathering.give_up();
             Err(Error::Cancelled)
@@ -96,7 +108,7 @@ impl Groups {
 
     /// The group of a member, and the member's number in it. A complete group has no number any more.
     fn arrive(&self, number: u32, target: Target, member: Option<Member>) -> Result<(Arc<Gathering>, u32)> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.gathering);
         // One that was given up waits only for those who do not know yet. Another group may have its number.
         all.retain(|n, g| *n != number || g.target == target || !g.is_given_up());
         if all.len() >= FORGET && !all.contains_key(&number) {
@@ -126,7 +138,7 @@ impl Groups {
     }
 
     pub fn clear(&self) {
-        lock(&self.0).drain().for_each(|(_, gathering)| gathering.give_up());
+        lock(&self.gathering).drain().for_each(|(_, gathering)| gathering.give_up());
     }
 }
 
@@ -166,9 +178,18 @@ impl Gathering {
     }
 
     /// What the member gets; `None` if it was cancelled before.
-    async fn wait(&self, index: usize, cancel: &CancelToken) -> Option<Result<Box<dyn Generation>>> {
+    async fn wait(
+        &self,
+        index: usize,
+        cancel: &CancelToken,
+        patience: Duration,
+    ) -> Option<Result<Box<dyn Generation>>> {
         let mut state = lock(&self.state);
+        let (mut came, mut since) = (state.came, Instant::now());
         loop {
+            if state.came != came {
+                (came, since) = (state.came, Instant::now());
+            }
             match &mut state.phase {
                 Phase::GivenUp => return Some(Err(given_up())),
                 Phase::Settled(outcome) => {
@@ -176,6 +197,16 @@ impl Gathering {
                     return Some(mine.unwrap_or_else(|| Err(Error::Internal("a member came twice".into()))));
                 }
                 Phase::Open(_) | Phase::Starting if cancel.is_cancelled() => return None,
+                Phase::Open(_) if since.elapsed() >= patience => {
+                    state.phase = Phase::GivenUp;
+                    self.changed.notify_all();
+                    let reason = format!(
+                        "{came} of {} members have come, and no other within {} s",
+                        self.target.members,
+                        patience.as_secs()
+                    );
+                    return Some(Err(Error::invalid("group", reason)));
+                }
                 Phase::Open(_) | Phase::Starting => {}
             }
             state = self.changed.wait_timeout(&self.state, state, LOOK).await;
@@ -199,5 +230,61 @@ impl Drop for Settling<'_> {
         };
         lock(&self.gathering.state).phase = Phase::Settled(outcome);
         self.gathering.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::spawn;
+    use serde_json::json;
+
+    fn member() -> Member {
+        Member { blocks: json!([]), ty: json!(null), options: json!({}), cancel: CancelToken::new() }
+    }
+
+    fn target(members: u32) -> Target {
+        Target { members, model: Some(1), session: None, checkpoint: None }
+    }
+
+    /// What a member of a group of `members` hears.
+    fn joined(groups: &Arc<Groups>, number: u32, members: u32) -> String {
+        let (groups, heard) = (groups.clone(), Arc::new(Mutex::new(String::new())));
+        let told = heard.clone();
+        let join = async move || {
+            let open = || Err(Error::invalid("model", "nothing is opened here"));
+            let outcome = groups.join(number, target(members), member(), open).await;
+            *lock(&told) = outcome.map_or_else(|e| e.to_string(), |_| "a value".into());
+        };
+        spawn(join).unwrap().join().unwrap();
+        let heard = lock(&heard).clone();
+        heard
+    }
+
+    #[test]
+    fn members_do_not_wait_without_end() {
+        let groups = Arc::new(Groups { patience: Duration::ZERO, ..Groups::default() });
+        let heard = joined(&groups, 1, 3);
+        assert!(heard.contains("1 of 3 members have come"), "{heard}");
+        // The others, who come late, hear at once that it was given up.
+        for _ in 0..2 {
+            let heard = joined(&groups, 1, 3);
+            assert!(heard.contains("before the group was complete"), "{heard}");
+        }
+        // Then the number is free.
+        assert!(joined(&groups, 1, 3).contains("1 of 3 members"));
+    }
+
+    #[test]
+    fn late_members_of_many_groups_are_told() {
+        let groups = Arc::new(Groups::default());
+        for number in 0..1000 {
+            groups.refuse(number, target(2));
+        }
+        for number in 0..1000 {
+            let heard = joined(&groups, number, 2);
+            assert!(heard.contains("before the group was complete"), "{number}: {heard}");
+        }
+        assert!(lock(&groups.gathering).is_empty());
     }
 }

@@ -149,8 +149,9 @@ pub trait Session: Send {
     fn fork(&self) -> Result<Box<dyn Session>>;
     /// The state now.
     fn checkpoint(&self) -> Result<Arc<dyn Checkpoint>>;
-    /// Whether the type and the options (JSON) make a request, as far as that shows without a model.
-    fn check(&self, ty: &Value, options: &Value) -> Result<()>;
+    /// Whether the type and the options (JSON) make a request, as far as that shows without a model, and as long as it is
+    /// not cancelled.
+    fn check(&self, ty: &Value, options: &Value, cancel: &CancelToken) -> Result<()>;
     /// Starts a value of the type (JSON; absent: goes on with the value that the checkpoint was taken in).
     fn generate(
         self: Box<Self>,

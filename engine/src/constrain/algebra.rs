@@ -3,6 +3,7 @@
 use super::decimal::Decimal;
 use super::node::*;
 use super::pattern::{self, Pattern};
+use super::stop;
 use crate::error::{Error, Result};
 use indexmap::IndexMap;
 use llguidance::derivre::RegexAst;
@@ -24,6 +25,7 @@ pub(super) trait Resolve {
 }
 
 fn spend(r: &mut dyn Resolve, depth: usize) -> Result<()> {
+    stop::check()?;
     *r.steps() += 1;
     if depth > MAX_DEPTH {
         return Err(Error::ty(
@@ -129,7 +131,17 @@ pub(super) fn numbers(a: &Numbers, b: &Numbers) -> Option<Numbers> {
         multiples: join(&a.multiples, &b.multiples),
         no_multiples: join(&a.no_multiples, &b.no_multiples),
         except: join(&a.except, &b.except),
+        at: blamed(a, b),
     })
+}
+
+/// Which of two schemas to name where their numbers cannot be written: the one whose own cannot.
+fn blamed(a: &Numbers, b: &Numbers) -> Option<Arc<str>> {
+    match (&a.at, &b.at) {
+        (Some(at), Some(other)) if at != other && super::numbers::language(b).is_err() => b.at.clone(),
+        (Some(_), _) => a.at.clone(),
+        (None, _) => b.at.clone(),
+    }
 }
 
 fn tighter(a: &Option<Bound>, b: &Option<Bound>, wins: fn(&Bound, &Bound) -> bool) -> Option<Bound> {

@@ -2,6 +2,7 @@
 
 use super::decimal::Decimal;
 use super::pattern::Pattern;
+use super::read::Follow;
 use super::tools::Reader;
 use super::{dialect, pattern_parser, portable, strict};
 use crate::error::{Error, Result};
@@ -22,16 +23,26 @@ pub(super) enum Checker {
 
 impl Checker {
     /// Compiles a schema for the independent validator.
-    pub fn for_schema(schema: &Value) -> Result<Self> {
-        let draft = dialect::detect(schema).draft();
-        let mut schema = schema.clone();
+    pub fn for_schema(source: &Value, follow: &Follow) -> Result<Self> {
+        let draft = dialect::detect(source).draft();
+        let json = |validator| Checker::Json(Box::new(validator));
+        if let Follow::Once(references) = follow {
+            let mut parts = references.parts(source)?;
+            parts.iter_mut().for_each(portable::rewrite);
+            return Validator::of_parts(&parts, draft, multiple_of).map(json).map_err(|(part, fault)| {
+                let at = references.defs.get(part).map_or("", String::as_str);
+                refused(source, &Fault { at: format!("{at}{}", fault.at), ..fault })
+            });
+        }
+        let mut schema = source.clone();
         if let Some(map) = schema.as_object_mut() {
             // The draft is known, and nothing is fetched.
             map.shift_remove("$schema");
         }
         portable::rewrite(&mut schema);
-        Validator::new(&schema, draft, multiple_of)
-            .map(|v| Checker::Json(Box::new(v)))
+        let places = !matches!(follow, Follow::Blindly);
+        Validator::new(&schema, draft, multiple_of, places)
+            .map(json)
             .map_err(|fault| refused(&schema, &fault))
     }
 

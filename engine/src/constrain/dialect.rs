@@ -12,6 +12,28 @@ const MAX_VALUES: usize = 200_000;
 /// Bytes of all strings in a schema.
 const MAX_TEXT: usize = 8 << 20;
 
+/// Keywords whose values are maps of schemas.
+pub(super) const MAPS: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+/// Keywords whose values are schemas or lists of them.
+pub(super) const APPLIED: [&str; 15] = [
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
 /// A draft, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {

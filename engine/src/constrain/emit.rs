@@ -203,11 +203,11 @@ impl Emitter {
         let comma = self.rules.literal(",")?;
         let more = self.rules.seq(vec![comma, item])?;
         let more = self.rules.repeat(more, min.saturating_sub(1), max.map(|m| m - 1))?;
-        let some = self.rules.seq(vec![item, more])?;
+        let some = vec![item, more];
         if min == 0 {
-            self.rules.optional(some)
+            self.rules.either(vec![some, Vec::new()])
         } else {
-            Ok(some)
+            self.rules.seq(some)
         }
     }
 
@@ -291,10 +291,10 @@ impl Emitter {
         };
         for (i, item) in prefix.iter().enumerate().rev() {
             let here = if i == 0 { vec![*item, after] } else { vec![comma, *item, after] };
-            after = self.rules.seq(here)?;
-            if i as u64 >= a.min {
-                after = self.rules.optional(after)?;
-            }
+            after = match i as u64 >= a.min {
+                true => self.rules.either(vec![here, Vec::new()])?,
+                false => self.rules.seq(here)?,
+            };
         }
         let (open, close) = (self.rules.literal("[")?, self.rules.literal("]")?);
         self.rules.seq(vec![open, after, close]).map(Some)
@@ -355,28 +355,29 @@ impl Emitter {
             for count in 0..=top {
                 let full = max.is_some_and(|m| count >= m);
                 let then = after[(count + 1).min(top) as usize].filter(|_| !full);
-                let with = then.map(|then| self.rules.seq(vec![key, value, then])).transpose()?;
+                let with = then.map(|then| vec![key, value, then]);
                 let without = next[count as usize].filter(|_| !required);
-                here.push(match (with, without) {
-                    (Some(a), Some(b)) => Some(self.rules.choice(&[a, b])?),
-                    (a, b) => a.or(b),
+                let options: Vec<Vec<Sym>> = with.into_iter().chain(without.map(|b| vec![b])).collect();
+                here.push(match options.is_empty() {
+                    true => None,
+                    false => Some(self.rules.either(options)?),
                 });
             }
             next = here;
             for count in 1..=top {
-                let more = next[count as usize].map(|n| self.rules.seq(vec![comma, n])).transpose()?;
+                let more = next[count as usize].map(|n| vec![comma, n]);
                 after[count as usize] = self.or_end(more, may_end && count >= min)?;
             }
         }
-        self.or_end(next[0], may_end && min == 0)
+        self.or_end(next[0].map(|n| vec![n]), may_end && min == 0)
     }
 
     /// What comes next, or nothing where the object may end.
-    fn or_end(&mut self, next: Option<Sym>, may_end: bool) -> Result<Option<Sym>> {
+    fn or_end(&mut self, next: Option<Vec<Sym>>, may_end: bool) -> Result<Option<Sym>> {
         match (next, may_end) {
-            (Some(next), true) => self.rules.optional(next).map(Some),
+            (Some(next), true) => self.rules.either(vec![next, Vec::new()]).map(Some),
             (None, true) => self.rules.empty().map(Some),
-            (next, false) => Ok(next),
+            (next, false) => next.map(|next| self.rules.seq(next)).transpose(),
         }
     }
 

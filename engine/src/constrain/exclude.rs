@@ -147,11 +147,11 @@ fn subtract_numbers(a: &Numbers, b: &Numbers) -> Vec<Numbers> {
     }
     let one = b.integer.then(|| Decimal::parse("1")).flatten().filter(|_| !a.integer);
     for step in one.iter().chain(b.multiples.iter().filter(|m| !a.multiples.contains(m))) {
-        let other = Numbers { no_multiples: vec![step.clone()], ..Default::default() };
+        let other = Numbers { no_multiples: vec![step.clone()], at: b.at.clone(), ..Default::default() };
         out.extend(algebra::numbers(a, &other));
     }
     for step in &b.no_multiples {
-        let other = Numbers { multiples: vec![step.clone()], ..Default::default() };
+        let other = Numbers { multiples: vec![step.clone()], at: b.at.clone(), ..Default::default() };
         out.extend(algebra::numbers(a, &other));
     }
     out

@@ -6,8 +6,10 @@ use super::node::*;
 use super::pattern::{self, Pattern};
 use super::read::Graph;
 use super::spelled::spelled;
+use super::{nothing, stop};
 use crate::error::{Error, Result};
 use llguidance::derivre::{JsonQuoteOptions, RegexAst, RegexBuilder};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -34,6 +36,18 @@ pub(super) struct Low {
     pub refs: Vec<DefId>,
     /// Texts of parts that follow each other; only around the values of tools, and no part is empty.
     pub seqs: Vec<Vec<Low>>,
+}
+
+impl Low {
+    /// Whether there is no alternative at all.
+    fn is_nothing(&self) -> bool {
+        let Low { any, scalar, arrays, objects, refs, seqs } = self;
+        !any && scalar.is_none()
+            && arrays.is_empty()
+            && objects.is_empty()
+            && refs.is_empty()
+            && seqs.is_empty()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -106,8 +120,39 @@ impl Field {
     }
 }
 
+/// What is generated of a schema.
+pub(super) struct Lowered {
+    pub defs: Vec<Low>,
+    /// Alternatives that are valid, but of which nothing is ever generated.
+    left_out: Vec<Error>,
+}
+
+impl Lowered {
+    /// The warnings with those about alternatives that are left out.
+    pub fn warnings(&self, mut warnings: Vec<String>) -> Vec<String> {
+        for e in &self.left_out {
+            if let Error::Type { at, reason, .. } = e {
+                let at = if at.is_empty() { "#" } else { at };
+                let text = format!("{at}: {reason}; this alternative is left out");
+                if !warnings.contains(&text) {
+                    warnings.push(text);
+                }
+            }
+        }
+        warnings
+    }
+
+    /// An error of a type without values, blamed on what was left out, or on the smallest part that has none.
+    pub fn blamed(&self, e: Error, schema: &Value) -> Error {
+        match (&e, self.left_out.first()) {
+            (Error::Type { reason, .. }, Some(left_out)) if reason == nothing::NO_VALUE => left_out.clone(),
+            _ => nothing::explained(e, schema),
+        }
+    }
+}
+
 /// Lowers every definition.
-pub(super) fn lower(graph: &Graph, words: &'static str) -> Result<Vec<Low>> {
+pub(super) fn lower(graph: &Graph, words: &'static str) -> Result<Lowered> {
     let mut lowering = Lowering {
         defs: &graph.defs,
         steps: graph.steps,
@@ -115,8 +160,10 @@ pub(super) fn lower(graph: &Graph, words: &'static str) -> Result<Vec<Low>> {
         at: Arc::default(),
         words,
         empty: HashMap::new(),
+        left_out: Vec::new(),
     };
-    graph.defs.iter().map(|node| lowering.node(node)).collect()
+    let defs = graph.defs.iter().map(|node| lowering.node(node)).collect::<Result<_>>()?;
+    Ok(Lowered { defs, left_out: lowering.left_out })
 }
 
 /// Whether some array must not have equal items.
@@ -151,6 +198,7 @@ struct Lowering<'a> {
     words: &'static str,
     /// Whether languages that were looked at have no string.
     empty: HashMap<String, Option<bool>>,
+    left_out: Vec<Error>,
 }
 
 impl Resolve for Lowering<'_> {
@@ -167,7 +215,9 @@ impl Resolve for Lowering<'_> {
 
 impl Lowering<'_> {
     fn node(&mut self, node: &Node) -> Result<Low> {
+        stop::check()?;
         let mut low = Low::default();
+        let left_out = self.left_out.len();
         let Node::Union(_) = node else {
             low.any = true;
             return Ok(low);
@@ -196,7 +246,11 @@ impl Lowering<'_> {
             _ => Some(RegexAst::Or(scalars)),
         };
         self.depth -= 1;
-        Ok(low)
+        match self.left_out.get(left_out) {
+            // Nothing else is left of it.
+            Some(e) if low.is_nothing() => Err(e.clone()),
+            _ => Ok(low),
+        }
     }
 
     fn kind(&mut self, kind: &Kind, scalars: &mut Vec<RegexAst>, low: &mut Low) -> Result<()> {
@@ -204,9 +258,18 @@ impl Lowering<'_> {
             Kind::Null => scalars.push(self.word(0)),
             Kind::Bool(b) => scalars.push(self.word(if *b { 1 } else { 2 })),
             Kind::Number(n) => {
-                let ast = super::numbers::language(n);
-                let ast = ast.map_err(|reason| Error::ty(self.at(), "number", reason))?;
-                scalars.extend(self.non_empty(ast, "a number")?);
+                let at = n.at.as_deref().unwrap_or(&self.at);
+                match super::numbers::language(n) {
+                    Ok(ast) => scalars.extend(self.non_empty(ast, "a number")?),
+                    Err(reason) => {
+                        let e = Error::ty(at, "minimum, maximum, multipleOf", reason);
+                        // What remains beside other alternatives is not one of its own.
+                        if !n.no_multiples.is_empty() {
+                            return Err(e);
+                        }
+                        self.left_out.push(e);
+                    }
+                }
             }
             Kind::String(s) => scalars.extend(self.non_empty(quoted(s), "a string")?),
             Kind::Array(a) => {

@@ -32,10 +32,12 @@ mod pointer;
 mod portable;
 mod read;
 mod read_kinds;
+mod references;
 mod rules;
 mod shortest;
 mod size;
 mod spelled;
+mod stop;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -46,10 +48,12 @@ mod vocabulary;
 
 pub use matcher::Matcher;
 pub(crate) use shortest::Steer;
+pub(crate) use stop::under;
 pub(crate) use tools::CallSpan;
 pub use tools::{Reply, ToolCall, ToolChoice, ToolSyntax, Tools};
 pub use vocabulary::Vocabulary;
 
+use crate::cancel::CancelToken;
 use crate::error::{Error, Result};
 use check::Checker;
 use emit::Emitted;
@@ -60,6 +64,7 @@ use serde_json::{json, Value};
 use shortest::Shortest;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use web_time::Instant;
 
 /// Alternatives of a choice.
 const MAX_CHOICES: usize = 20_000;
@@ -136,6 +141,18 @@ impl Type {
         let ty = Self::compiled(source)?;
         cache::keep(&ty);
         Ok(ty)
+    }
+
+    /// The same, given up once nobody waits for it any more: types of tens of thousands of words take seconds.
+    ///
+    /// # Errors
+    /// As [`Type::from_source`], and [`Error::Cancelled`] or [`Error::Timeout`].
+    pub fn from_source_within(
+        source: TypeSource,
+        cancel: &CancelToken,
+        deadline: Option<Instant>,
+    ) -> Result<Self> {
+        under(cancel, deadline, || Self::from_source(source))
     }
 
     fn compiled(source: TypeSource) -> Result<Self> {
@@ -328,7 +345,15 @@ impl Type {
             Generated::Json(lows, words) => Shortest::of(lows, words),
             Generated::Text(ast) => Shortest::of_text(ast),
         };
-        self.0.shortest.get_or_init(make).as_ref().map_err(Error::clone)
+        if let Some(known) = self.0.shortest.get() {
+            return known.as_ref().map_err(Error::clone);
+        }
+        let made = make();
+        match made {
+            // The next one who asks may wait longer.
+            Err(e) if stop::is_stop(&e) => Err(e),
+            made => self.0.shortest.get_or_init(|| made).as_ref().map_err(Error::clone),
+        }
     }
 
     /// Whether some array of the type must not have equal items.
@@ -386,17 +411,12 @@ impl Compiled {
 
 fn compile(schema: Value) -> Result<Compiled> {
     let graph = read::read(&schema)?;
-    let checker = Checker::for_schema(&schema)?;
+    let checker = Checker::for_schema(&schema, &graph.follow)?;
     let words = lower::JSON_WORDS;
-    let lows = lower::lower(&graph, words)?;
-    let emitted = emit::emit(&lows, words).map_err(|e| nothing::explained(e, &schema))?;
-    Ok(Compiled {
-        schema,
-        warnings: graph.warnings,
-        emitted,
-        checker,
-        generated: Generated::Json(lows, words),
-    })
+    let lowered = lower::lower(&graph, words)?;
+    let emitted = emit::emit(&lowered.defs, words).map_err(|e| lowered.blamed(e, &schema))?;
+    let (warnings, lows) = (lowered.warnings(graph.warnings), lowered.defs);
+    Ok(Compiled { schema, warnings, emitted, checker, generated: Generated::Json(lows, words) })
 }
 
 fn choice(list: &[String]) -> Result<Compiled> {

@@ -65,6 +65,8 @@ pub(super) struct Numbers {
     pub no_multiples: Vec<Decimal>,
     /// Numbers left out.
     pub except: Vec<Decimal>,
+    /// JSON pointer of the schema that bounds them.
+    pub at: Option<Arc<str>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

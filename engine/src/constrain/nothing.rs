@@ -4,7 +4,7 @@ use super::{emit, lower, pointer, read};
 use crate::error::Error;
 use serde_json::{Map, Value};
 
-/// Parts that are tried, and values of a schema that is worth so much work.
+/// Parts that are tried, and values of the schema that is read for them, all together.
 const MAX_TRIES: usize = 100;
 const MAX_VALUES: usize = 20_000;
 
@@ -18,10 +18,10 @@ pub(super) fn explained(error: Error, schema: &Value) -> Error {
         Error::Type { at, reason, .. } if at.is_empty() && reason == NO_VALUE => {}
         _ => return error,
     }
-    if values(schema) > MAX_VALUES {
+    let mut search = Search { tries: MAX_TRIES.min(MAX_VALUES / values(schema).max(1)) };
+    if search.tries == 0 {
         return error;
     }
-    let mut search = Search { tries: MAX_TRIES };
     let at = search.smallest(schema);
     let keywords = search.keywords(schema, &at);
     match keywords.as_slice() {
@@ -47,22 +47,19 @@ struct Search {
 }
 
 impl Search {
-    /// Whether it is certain that the schema at a pointer has no value.
-    fn is_nothing(&mut self, root: &Value, at: &str) -> bool {
-        if self.tries == 0 {
-            return false;
-        }
-        self.tries -= 1;
-        let lows =
-            read::read_at(root, at.to_string()).and_then(|graph| lower::lower(&graph, lower::JSON_WORDS));
-        lows.is_ok_and(|lows| !emit::has_values(&lows))
+    /// Whether the schema at a pointer has a value; `None` if that cannot be said, or not any more.
+    fn has_value(&mut self, root: &Value, at: &str) -> Option<bool> {
+        self.tries = self.tries.checked_sub(1)?;
+        let graph = read::read_at(root, at.to_string()).ok()?;
+        let lowered = lower::lower(&graph, lower::JSON_WORDS).ok()?;
+        Some(emit::has_values(&lowered.defs))
     }
 
     fn smallest(&mut self, root: &Value) -> String {
         let (mut at, mut seen) = (String::new(), vec![String::new()]);
         while let Some(Value::Object(map)) = pointer::get(root, &at) {
             let mut parts = parts(map, &at).into_iter();
-            match parts.find(|part| !seen.contains(part) && self.is_nothing(root, part)) {
+            match parts.find(|part| !seen.contains(part) && self.has_value(root, part) == Some(false)) {
                 Some(part) => at.clone_from(&part),
                 None => break,
             }
@@ -80,7 +77,7 @@ impl Search {
             if let Some(Value::Object(map)) = without.pointer_mut(at) {
                 map.shift_remove(keyword);
             }
-            if self.tries > 0 && !self.is_nothing(&without, at) {
+            if self.has_value(&without, at) == Some(true) {
                 found.push(keyword.clone());
             }
         }

@@ -1,12 +1,9 @@
 //! Patterns as the independent validator takes them: it knows ECMA-262 with the `u` flag only, and not all of that.
 //! What the other notation allows beyond is written in another way that means the same, and OpenAPI's `nullable` as a type.
 
-use super::dialect;
+use super::dialect::{self, MAPS};
 use serde_json::Value;
 
-/// Keywords whose values are maps of schemas.
-const MAPS: [&str; 6] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 /// Keywords whose values are no schemas.
 const DATA: [&str; 5] = ["enum", "const", "default", "examples", "example"];
 

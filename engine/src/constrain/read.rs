@@ -6,6 +6,8 @@ use super::dialect::{self, Dialect};
 use super::exact;
 use super::node::*;
 use super::pointer;
+use super::references::References;
+use super::stop;
 use super::unevaluated;
 use crate::error::{Error, Result};
 use serde_json::{Map, Value};
@@ -14,8 +16,6 @@ use std::sync::Arc;
 
 /// Definitions of one schema.
 const MAX_DEFS: usize = 4000;
-/// Definitions that one value may be validated against, each as often as it is referred to.
-const MAX_IN_PLACE: u64 = 100_000;
 /// Bytes of one constant string or property name: the matcher has a state for every byte.
 pub(super) const MAX_LITERAL: usize = 16 << 10;
 
@@ -25,6 +25,17 @@ pub(super) struct Graph {
     pub defs: Vec<Node>,
     pub warnings: Vec<String>,
     pub steps: usize,
+    pub follow: Follow,
+}
+
+/// How the final validation follows references.
+pub(super) enum Follow {
+    /// Each as often as it is met.
+    Each,
+    /// The same, where that may be too often to say where a value is not valid.
+    Blindly,
+    /// Each once for each value.
+    Once(References),
 }
 
 /// Where a subschema is.
@@ -36,6 +47,8 @@ pub(super) struct Place {
     base: String,
     /// The definition whose values these are, until a keyword steps into a part of the value.
     owner: Option<DefId>,
+    /// The definition that it belongs to.
+    def: DefId,
 }
 
 impl Place {
@@ -59,6 +72,9 @@ pub(super) struct Reader<'a> {
     by_pointer: HashMap<String, DefId>,
     /// In-place references: definition to definition, of the same value, and how often.
     edges: Vec<BTreeMap<DefId, u64>>,
+    /// References of every kind: definition to definition, and how often.
+    all_edges: Vec<BTreeMap<DefId, u64>>,
+    refs: BTreeMap<String, DefId>,
     warnings: Vec<String>,
     steps: usize,
     reading: String,
@@ -90,6 +106,8 @@ pub(super) fn read_at(root: &Value, at: String) -> Result<Graph> {
         defs: Vec::new(),
         by_pointer: HashMap::new(),
         edges: Vec::new(),
+        all_edges: Vec::new(),
+        refs: BTreeMap::new(),
         warnings: Vec::new(),
         steps: 0,
         reading: String::new(),
@@ -102,10 +120,16 @@ pub(super) fn read_at(root: &Value, at: String) -> Result<Graph> {
         reader.resolve(next)?;
         next += 1;
     }
-    reader.refuse_cycles()?;
+    let references = reader.references();
+    let multiplies = references.weighed(&reader.edges, &reader.all_edges, reader.evaluates)?;
+    let follow = match (multiplies, reader.evaluates) {
+        (false, _) => Follow::Each,
+        (true, true) => Follow::Blindly,
+        (true, false) => Follow::Once(references),
+    };
     let defs =
         reader.defs.into_iter().filter_map(|d| if let Def::Read(n) = d { Some(n) } else { None }).collect();
-    Ok(Graph { defs, warnings: reader.warnings, steps: reader.steps })
+    Ok(Graph { defs, warnings: reader.warnings, steps: reader.steps, follow })
 }
 
 impl Resolve for Reader<'_> {
@@ -124,7 +148,7 @@ impl Resolve for Reader<'_> {
                 };
                 self.defs[def] = Def::Reading;
                 let place =
-                    Place { base: dialect::base_of(self.root, &at, self.dialect), at, owner: Some(def) };
+                    Place { base: dialect::base_of(self.root, &at, self.dialect), at, owner: Some(def), def };
                 let node = self.schema(schema, &place)?;
                 self.defs[def] = Def::Read(node.clone());
                 Ok(node)
@@ -142,6 +166,15 @@ impl Resolve for Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
+    fn references(&mut self) -> References {
+        let mut defs = vec![String::new(); self.defs.len()];
+        for (at, &def) in &self.by_pointer {
+            defs[def].clone_from(at);
+        }
+        let refs = std::mem::take(&mut self.refs);
+        References { defs, refs, stand_alone: self.dialect.ref_stands_alone() }
+    }
+
     fn define(&mut self, at: String) -> Result<DefId> {
         if let Some(&id) = self.by_pointer.get(&at) {
             return Ok(id);
@@ -153,6 +186,7 @@ impl<'a> Reader<'a> {
         self.by_pointer.insert(at.clone(), id);
         self.defs.push(Def::Unread(at));
         self.edges.push(BTreeMap::new());
+        self.all_edges.push(BTreeMap::new());
         Ok(id)
     }
 
@@ -166,6 +200,7 @@ impl<'a> Reader<'a> {
 
     /// The node of a subschema.
     pub fn schema(&mut self, schema: &'a Value, place: &Place) -> Result<Node> {
+        stop::check()?;
         self.reading.clone_from(&place.at);
         let map = match schema {
             Value::Bool(true) => return Ok(Node::Any),
@@ -338,6 +373,8 @@ impl<'a> Reader<'a> {
             return Err(Error::ty(&place.at, "$ref", reason));
         };
         let def = self.define(at)?;
+        self.refs.insert(place.at.clone(), def);
+        *self.all_edges[place.def].entry(def).or_default() += 1;
         if let Some(owner) = place.owner {
             *self.edges[owner].entry(def).or_default() += 1;
         }
@@ -356,59 +393,6 @@ impl<'a> Reader<'a> {
             return Some(base + &fragment);
         }
         self.anchors.get(&format!("{base}#{fragment}")).cloned()
-    }
-
-    /// Where a definition is.
-    fn pointer_of(&self, def: DefId) -> &str {
-        self.by_pointer.iter().find(|(_, id)| **id == def).map_or("", |(at, _)| at.as_str())
-    }
-
-    /// A value that is defined as itself has no end: `{"$ref": "#"}`. One that refers to the next ten times, that ten times
-    /// to the one after it, and so on, would take the final validation as good as for ever.
-    fn refuse_cycles(&self) -> Result<()> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
-            New,
-            Open,
-            Done,
-        }
-        let mut marks = vec![Mark::New; self.edges.len()];
-        // How many definitions the validation of one value goes through.
-        let mut costs = vec![1u64; self.edges.len()];
-        for start in 0..self.edges.len() {
-            // Depth first with a stack of its own: chains of references may be long.
-            let mut stack = vec![(start, self.edges[start].keys())];
-            if marks[start] != Mark::New {
-                continue;
-            }
-            marks[start] = Mark::Open;
-            while let Some((node, edges)) = stack.last_mut() {
-                match edges.next() {
-                    Some(&to) if marks[to] == Mark::Open => {
-                        let reason = "the schema refers to itself for one and the same value";
-                        return Err(Error::ty(self.pointer_of(to), "$ref", reason));
-                    }
-                    Some(&to) if marks[to] == Mark::New => {
-                        marks[to] = Mark::Open;
-                        stack.push((to, self.edges[to].keys()));
-                    }
-                    Some(_) => {}
-                    None => {
-                        marks[*node] = Mark::Done;
-                        let inner = self.edges[*node].iter().map(|(to, n)| n.saturating_mul(costs[*to]));
-                        costs[*node] = inner.fold(1, u64::saturating_add);
-                        if costs[*node] > MAX_IN_PLACE {
-                            let reason = format!(
-                                "the references multiply out: one value would be validated against more than {MAX_IN_PLACE} schemas"
-                            );
-                            return Err(Error::ty(self.pointer_of(*node), "$ref", reason));
-                        }
-                        stack.pop();
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }
 

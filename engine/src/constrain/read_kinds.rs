@@ -232,7 +232,7 @@ fn types<'a>(map: &'a Keywords, place: &Place) -> Result<Option<Vec<&'a str>>> {
 }
 
 fn numbers(map: &Keywords, integer: bool, place: &Place) -> Result<Numbers> {
-    let mut n = Numbers { integer, ..Default::default() };
+    let mut n = Numbers { integer, at: Some(place.at.as_str().into()), ..Default::default() };
     for (inclusive, exclusive, slot) in
         [("minimum", "exclusiveMinimum", &mut n.min), ("maximum", "exclusiveMaximum", &mut n.max)]
     {
@@ -258,8 +258,6 @@ fn numbers(map: &Keywords, integer: bool, place: &Place) -> Result<Numbers> {
         }
         n.multiples.push(step);
     }
-    super::numbers::language(&n)
-        .map_err(|reason| Error::ty(&place.at, "minimum, maximum, multipleOf", reason))?;
     Ok(n)
 }
 

@@ -1,5 +1,6 @@
 //! A thin builder over the matcher's context-free grammar and its lexer.
 
+use super::stop;
 use crate::error::{Error, Result};
 use llguidance::api::{GrammarInit, SkipSpec};
 use llguidance::derivre::RegexAst;
@@ -29,6 +30,7 @@ pub(super) struct Rules {
     /// Sequences and choices by their parts: equal parts of a schema share their rules.
     seqs: HashMap<Vec<Sym>, Sym>,
     choices: HashMap<Vec<Sym>, Sym>,
+    either: HashMap<Vec<Vec<Sym>>, Sym>,
     stars: HashMap<Sym, Sym>,
     exactly: HashMap<(usize, u64), Sym>,
     at_most: HashMap<(usize, u64), Sym>,
@@ -64,6 +66,7 @@ impl Rules {
             lexemes: HashMap::new(),
             seqs: HashMap::new(),
             choices: HashMap::new(),
+            either: HashMap::new(),
             stars: HashMap::new(),
             exactly: HashMap::new(),
             at_most: HashMap::new(),
@@ -81,6 +84,7 @@ impl Rules {
 
     /// A symbol whose rules come later.
     pub fn fresh(&mut self) -> Result<Sym> {
+        stop::check()?;
         if self.grammar.num_symbols() >= MAX_SYMBOLS {
             return Err(Error::ty("", "schema", format!("the grammar is larger than {MAX_SYMBOLS} symbols")));
         }
@@ -103,6 +107,7 @@ impl Rules {
     }
 
     fn new_lexeme(&mut self, ast: RegexAst) -> Result<Sym> {
+        stop::check()?;
         let literal_bytes = super::size::literal_bytes(&ast);
         let index =
             self.lexer.add_greedy_lexeme(String::new(), ast, false, None, usize::MAX).map_err(foreign)?;
@@ -181,6 +186,24 @@ impl Rules {
         Ok(sym)
     }
 
+    /// One of some sequences, of which one may be empty, without a symbol for each: a grammar takes time by its symbols.
+    pub fn either(&mut self, mut options: Vec<Vec<Sym>>) -> Result<Sym> {
+        let empty = self.empty()?;
+        options.iter_mut().for_each(|parts| parts.retain(|p| *p != empty));
+        if let [one] = options.as_mut_slice() {
+            return self.seq(std::mem::take(one));
+        }
+        if let Some(&sym) = self.either.get(&options) {
+            return Ok(sym);
+        }
+        let sym = self.fresh()?;
+        for parts in &options {
+            self.add(sym, parts.clone())?;
+        }
+        self.either.insert(options, sym);
+        Ok(sym)
+    }
+
     pub fn optional(&mut self, sym: Sym) -> Result<Sym> {
         let empty = self.empty()?;
         self.choice(&[sym, empty])
@@ -229,9 +252,8 @@ impl Rules {
         let half = n.div_ceil(2);
         let first = self.exactly(sym, half)?;
         let more = self.at_most(sym, n - half)?;
-        let many = self.seq(vec![first, more])?;
         let few = self.at_most(sym, half - 1)?;
-        let made = self.choice(&[many, few])?;
+        let made = self.either(vec![vec![first, more], vec![few]])?;
         self.at_most.insert((sym.as_usize(), n), made);
         Ok(made)
     }

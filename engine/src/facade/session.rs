@@ -4,6 +4,7 @@ use super::generation::Generation;
 use super::model::Model;
 use crate::backend::Logits;
 use crate::cancel::CancelToken;
+use crate::constrain::under;
 use crate::context::{Block, Checkpoint, Restored, Sequence};
 use crate::error::{Error, Result};
 use crate::generate::{advance, Advance, Request, Resume, Run};
@@ -192,10 +193,12 @@ impl Session {
 
     fn start_after(&self, blocks: &[Block], request: &Request) -> Result<Run> {
         let core = &self.model.0;
-        let request = core.resolved(request)?;
-        request.cancel.check()?;
-        let seq = self.begin(self.with_blocks(blocks)?)?;
-        Run::new(seq, request, |ty| core.matcher(ty))
+        under(&request.cancel, request.deadline, || {
+            let request = core.resolved(request)?;
+            request.cancel.check()?;
+            let seq = self.begin(self.with_blocks(blocks)?)?;
+            Run::new(seq, request, |ty| core.matcher(ty))
+        })
     }
 
     /// Whether this session came from a checkpoint taken inside a value that can be continued.
@@ -222,8 +225,7 @@ impl Session {
         let resume = self.suspended.clone().ok_or_else(|| {
             Error::invalid("resume", "this session's checkpoint was not taken inside a value; use generate")
         })?;
-        let mut request = Request::from_parts(resume.ty.clone(), resume.options.clone())?;
-        request.cancel = cancel;
+        let request = Request::from_parts_within(resume.ty.clone(), resume.options.clone(), cancel)?;
         let core = &self.model.0;
         Run::resume(&core.run_deps(), self.seq.fork()?, request, resume, |ty| core.matcher(ty))
     }

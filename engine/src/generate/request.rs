@@ -172,6 +172,12 @@ impl Request {
 
     /// From the parts that every host sends as JSON.
     pub fn from_parts(ty: TypeSource, options: RequestOptions) -> Result<Self> {
-        Ok(Request { ty: Type::from_source(ty)?, options, cancel: CancelToken::new(), deadline: None })
+        Self::from_parts_within(ty, options, CancelToken::new())
+    }
+
+    /// The same with its cancellation, which ends the compilation of the type too.
+    pub fn from_parts_within(ty: TypeSource, options: RequestOptions, cancel: CancelToken) -> Result<Self> {
+        let ty = Type::from_source_within(ty, &cancel, None)?;
+        Ok(Request { ty, options, cancel, deadline: None })
     }
 }

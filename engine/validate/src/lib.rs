@@ -4,8 +4,12 @@
 //! engine does not compile it again.
 #![deny(missing_docs)]
 
+mod parts;
+
 pub use jsonschema::Draft;
-use jsonschema::{Keyword, ValidationError};
+use jsonschema::{Keyword, ValidationError, ValidationOptions};
+use parts::Parts;
+pub use parts::{PART, UNREAD};
 use serde_json::{Number, Value};
 
 /// Makes the check of a `multipleOf` out of its step; `None` for a step that is no number above zero.
@@ -15,7 +19,13 @@ pub type MultipleOf = fn(step: &Number) -> Option<IsMultiple>;
 pub type IsMultiple = Box<dyn Fn(&Number) -> bool + Send + Sync>;
 
 /// A compiled schema.
-pub struct Validator(jsonschema::Validator);
+pub struct Validator(Compiled);
+
+enum Compiled {
+    /// With whether a fault is looked for.
+    Whole(Box<jsonschema::Validator>, bool),
+    Parts(Parts),
+}
 
 /// What a schema or a value does not hold.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,27 +38,31 @@ pub struct Fault {
     pub reason: String,
 }
 
+impl Fault {
+    fn nowhere(reason: String) -> Self {
+        Fault { at: String::new(), text: None, reason }
+    }
+}
+
 impl Validator {
     /// Compiles a schema of a draft, whose own `$schema` should be gone. Formats are checked, nothing is fetched.
+    /// Without `places` a fault does not say where it is: the library remembers of recursive references whether they hold,
+    /// but goes through all of them again to find out where one does not.
     ///
     /// # Errors
     /// What the library does not take.
-    pub fn new(schema: &Value, draft: Draft, multiple_of: MultipleOf) -> Result<Self, Fault> {
-        jsonschema::options()
-            .with_draft(draft)
-            .should_validate_formats(true)
-            // Annotations here, in every draft.
-            .without_content_encoding_support("base64")
-            .without_content_media_type_support("application/json")
-            .with_keyword("multipleOf", move |_, step, _| {
-                let check = step.as_number().and_then(multiple_of);
-                let check =
-                    check.ok_or_else(|| ValidationError::custom("multipleOf is a number above zero"))?;
-                Ok(Box::new(Multiple { check, step: step.to_string() }))
-            })
-            .build(schema)
-            .map(Validator)
-            .map_err(|e| fault(&e))
+    pub fn new(schema: &Value, draft: Draft, multiple_of: MultipleOf, places: bool) -> Result<Self, Fault> {
+        let whole = options(draft, multiple_of).build(schema).map_err(|e| fault(&e))?;
+        Ok(Validator(Compiled::Whole(Box::new(whole), places)))
+    }
+
+    /// Compiles a schema in parts without references of their own: [`PART`] refers to one by its number. The first part is
+    /// the schema. The work of a check is at most parts times values, however they refer to each other.
+    ///
+    /// # Errors
+    /// What the library does not take, with the number of the part.
+    pub fn of_parts(parts: &[Value], draft: Draft, multiple_of: MultipleOf) -> Result<Self, (usize, Fault)> {
+        Ok(Validator(Compiled::Parts(Parts::new(parts, draft, multiple_of)?)))
     }
 
     /// Whether a value is an instance.
@@ -56,8 +70,28 @@ impl Validator {
     /// # Errors
     /// The first place where it is not.
     pub fn check(&self, value: &Value) -> Result<(), Fault> {
-        self.0.validate(value).map_err(|e| fault(&e))
+        match &self.0 {
+            Compiled::Whole(whole, _) if whole.is_valid(value) => Ok(()),
+            Compiled::Whole(_, false) => Err(Fault::nowhere("the value is not valid".into())),
+            Compiled::Whole(whole, true) => whole.validate(value).map_err(|e| fault(&e)),
+            Compiled::Parts(parts) => parts.check(value),
+        }
     }
+}
+
+/// What every schema is compiled with.
+fn options<'i>(draft: Draft, multiple_of: MultipleOf) -> ValidationOptions<'i> {
+    jsonschema::options()
+        .with_draft(draft)
+        .should_validate_formats(true)
+        // Annotations here, in every draft.
+        .without_content_encoding_support("base64")
+        .without_content_media_type_support("application/json")
+        .with_keyword("multipleOf", move |_, step, _| {
+            let check = step.as_number().and_then(multiple_of);
+            let check = check.ok_or_else(|| ValidationError::custom("multipleOf is a number above zero"))?;
+            Ok(Box::new(Multiple { check, step: step.to_string() }))
+        })
 }
 
 fn fault(e: &ValidationError) -> Fault {

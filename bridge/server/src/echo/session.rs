@@ -177,7 +177,7 @@ impl Session for EchoSession {
         Ok(Arc::new(EchoCheckpoint { state: self.state.clone() }))
     }
 
-    fn check(&self, ty: &Value, options: &Value) -> Result<()> {
+    fn check(&self, ty: &Value, options: &Value, _cancel: &CancelToken) -> Result<()> {
         TypeSource::deserialize(ty).map_err(|e| Error::invalid("type", e))?;
         RequestOptions::deserialize(options).map_err(|e| Error::invalid("options", e))?;
         Ok(())

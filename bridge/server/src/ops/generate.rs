@@ -56,7 +56,7 @@ async fn run(
     }
     if let Some(ty) = ty {
         // A bad request costs no prefill.
-        session.check(ty, options)?;
+        session.check(ty, options, &job.request.cancel)?;
     }
     append_blocks(job, session.as_mut(), doc, false, &mut |done, total| {
         prefilled(job, request.events, done, total)

@@ -2,7 +2,8 @@
 
 use crate::failure::Outcome;
 use lean_engine::Error;
-use lean_protocol::JSON_DEPTH_MAX;
+use lean_protocol::{WireError, JSON_DEPTH_MAX};
+use serde::de::IgnoredAny;
 use serde::Deserialize;
 use serde_json::Value;
 use std::ops::Range;
@@ -18,13 +19,33 @@ pub(super) fn document(tail: &[u8]) -> Outcome<(Value, Vec<String>)> {
     let (rest, names) = without_deep_tools(tail);
     match lean_protocol::json::parse(&rest) {
         Ok(v) if v.is_object() && !names.is_empty() => {
+            well_formed(tail)?;
             let deep = format!("nested more than {JSON_DEPTH_MAX} levels deep");
             if v.pointer("/type/tools/tools").and_then(Value::as_array).is_some_and(Vec::is_empty) {
                 return Err(Error::invalid("type", format!("tool {:?}: {deep}", names[0])).into());
             }
             Ok((v, names.iter().map(|name| format!("tool {name:?} is left out: {deep}")).collect()))
         }
-        _ => Err(too_deep.into()),
+        _ => {
+            // What is no JSON is not called too deep: the brackets of such a document do not say where a tool ends.
+            if matches!(&too_deep, WireError::Json { reason } if reason.starts_with("nested")) {
+                well_formed(tail)?;
+            }
+            Err(too_deep.into())
+        }
+    }
+}
+
+/// Refuses what is no JSON within what was cut out too.
+fn well_formed(tail: &[u8]) -> Outcome<()> {
+    let wrong = |reason: String| Err(WireError::Json { reason }.into());
+    if let Err(e) = std::str::from_utf8(tail) {
+        return wrong(format!("no UTF-8 at byte {}", e.valid_up_to() + 1));
+    }
+    // Reads over values with a stack of its own, however deep they are.
+    match serde_json::from_slice::<IgnoredAny>(tail) {
+        Ok(_) => Ok(()),
+        Err(e) => wrong(e.to_string()),
     }
 }
 
@@ -203,6 +224,20 @@ mod tests {
             format!("{{\"tools\": [{}\"\\", "[".repeat(100)),
         ] {
             assert!(document(tail.as_bytes()).is_err(), "{tail}");
+        }
+        // What is cut out is JSON too.
+        for (wrong, place) in [
+            (r#"{"name": "b", "a": DEEP, "c": nul}"#, "line 1 column"),
+            (r#"{"name": "b", "a": DEEP, "c": 01}"#, "line 1 column"),
+            (r#"{"name": "b", "a": DEEP, "c": "\q"}"#, "escape"),
+            (r#"{"name": "b", "a": DEEP, "c": [1}]}"#, "line 1 column"),
+            (r#"{"name": "b" "a": DEEP}"#, "line 1 column"),
+        ] {
+            let tool = wrong.replace("DEEP", &format!("{}{}", "[".repeat(100), "]".repeat(100)));
+            let tail = format!(r#"{{"type": {{"tools": {{"tools": [{{"name": "a"}}, {tool}]}}}}}}"#);
+            let e = document(tail.as_bytes()).unwrap_err();
+            let e = format!("{e:?}");
+            assert!(e.contains(place), "{wrong}: {e}");
         }
         assert_eq!(document(b"").unwrap(), (json!({}), Vec::new()));
     }

@@ -13,6 +13,7 @@ mod walk;
 
 use super::lower::Low;
 use super::matcher::Matcher;
+use super::stop;
 use super::Type;
 use crate::error::Error;
 use crate::error::Result;
@@ -49,6 +50,7 @@ impl Shortest {
     /// Refuses arrays that are asked for more different items than there are.
     pub fn check_unique(&self) -> Result<()> {
         for (alt, at) in &self.shapes.unique {
+            stop::check()?;
             if self.shapes.least_items(*alt) > MAX_UNIQUE {
                 let reason = format!("more than {MAX_UNIQUE} items at least cannot be kept apart");
                 return Err(Error::ty(&**at, "uniqueItems", reason));

@@ -1,5 +1,6 @@
 //! The shortest way to the end of a scalar.
 
+use crate::constrain::stop;
 use crate::constrain::unique::same_as;
 use crate::error::{Error, Result};
 use llguidance::derivre::{Regex, RegexAst, RegexBuilder, StateID};
@@ -292,7 +293,8 @@ impl Scalar {
         // Most languages have an end in ASCII, and the search for it is much smaller.
         let all = self.bytes.len();
         let found = self.search(state, self.ascii) || self.search(state, all) || self.dive(state, all);
-        if !found {
+        // A search that was given up says nothing.
+        if !found && stop::look().is_ok() {
             self.ways.insert(state, None);
         }
         self.ways.get(&state).copied().flatten()
@@ -307,6 +309,9 @@ impl Scalar {
         while let Some((state, depth)) = todo.pop_front() {
             if best.is_some_and(|(total, _)| depth >= total) || looked > limit {
                 break;
+            }
+            if stop::check().is_err() {
+                return false;
             }
             let left = match self.ways.get(&state) {
                 _ if self.regex.is_accepting(state) => Some(0),
@@ -374,7 +379,7 @@ impl Scalar {
                 continue;
             };
             looked += 1;
-            if looked > MAX_SEARCH {
+            if looked > MAX_SEARCH || stop::check().is_err() {
                 return false;
             }
             let next = self.regex.transition(state, byte);

@@ -5,7 +5,7 @@ use super::sequence::{Counted, Taken, Varied};
 use crate::constrain::lower::{self, Low, LowArray, LowObject};
 use crate::constrain::node::Numbers;
 use crate::constrain::spelled::spelled;
-use crate::constrain::{counted, numbers, pattern};
+use crate::constrain::{counted, numbers, pattern, stop};
 use crate::error::{Error, Result};
 use llguidance::derivre::RegexAst;
 use std::collections::HashMap;
@@ -133,11 +133,14 @@ impl Shapes {
             .iter_mut()
             .map(|s| {
                 let start = s.start();
-                s.distance(start).unwrap_or(NEVER)
+                let least = s.distance(start).unwrap_or(NEVER);
+                // A search that was given up has found nothing.
+                stop::look().map(|()| least)
             })
-            .collect();
+            .collect::<Result<_>>()?;
         loop {
             let mut changed = false;
+            stop::check()?;
             for id in (0..self.nodes.len()).rev() {
                 let costs = self.nodes[id].alts.iter().map(|&a| (self.cost(a, &starts), a));
                 if let Some(best) = costs.min().filter(|(cost, _)| *cost < self.min(id as NodeId)) {
@@ -531,6 +534,7 @@ impl Building {
     }
 
     fn fill(&mut self, node: NodeId, low: &Low) -> Result<()> {
+        stop::check()?;
         if low.any {
             let any = self.any()?;
             self.refs[node as usize].push(any);

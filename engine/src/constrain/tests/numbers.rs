@@ -84,6 +84,51 @@ fn numbers_that_would_be_rounded_are_refused() {
     }
 }
 
+/// An alternative that is never generated leaves the others; where it is the only one, it is named.
+#[test]
+fn alternatives_beyond_the_digits_are_left_out() {
+    let far = json!({"type": "number", "minimum": 1e30});
+    let fine = json!({"type": "integer", "multipleOf": 30_001});
+    for (schema, value, at) in [
+        (json!({"anyOf": [far, {"type": "string", "maxLength": 1}]}), r#""a""#, "/anyOf/0"),
+        (json!({"oneOf": [{"type": "null"}, far]}), "null", "/oneOf/1"),
+        (json!({"type": ["number", "boolean"], "minimum": 1e30}), "true", "#"),
+        (json!({"anyOf": [fine, {"const": 7}]}), "7", "/anyOf/0"),
+        (
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"anyOf": [{"enum": [1]}, far]}}}),
+            r#"{"a":1}"#,
+            "/properties/a/anyOf/1",
+        ),
+    ] {
+        let ty = Type::schema_value(schema.clone()).unwrap_or_else(|e| panic!("{schema}: {e}"));
+        let found = ty.warnings().join("; ");
+        assert!(found.starts_with(at) && found.contains("this alternative is left out"), "{schema}: {found}");
+        let begun = tokens().encode(value).unwrap();
+        assert!(Matcher::replay(&ty, &vocabulary(), &begun).is_ok(), "{schema}");
+        // It is valid all the same.
+        if at == "/anyOf/0" && value != "7" {
+            assert!(ty.check("1e31").is_ok());
+        }
+    }
+    for (schema, at) in [
+        (json!({"anyOf": [far, {"type": "string", "minLength": 2, "maxLength": 1}]}), "/anyOf/0"),
+        (json!({"type": "object", "properties": {"a": far, "b": {"type": "null"}}}), "/properties/a"),
+        (json!({"anyOf": [{"type": "array", "minItems": 1, "items": far}]}), "/anyOf/0/items"),
+        (json!({"allOf": [{"type": "number"}, {"minimum": 1e30}]}), "/allOf/1"),
+    ] {
+        match Type::schema_value(schema.clone()) {
+            Err(Error::Type { at: found, keyword, .. }) => {
+                assert_eq!(
+                    (found.as_str(), keyword.as_str()),
+                    (at, "minimum, maximum, multipleOf"),
+                    "{schema}"
+                );
+            }
+            other => panic!("{schema}: {other:?}"),
+        }
+    }
+}
+
 #[test]
 fn multiples_are_validated_in_decimals() {
     for (schema, yes, no) in [

@@ -13,7 +13,7 @@ pub use reply::{Reply, ToolCall};
 
 use super::check::Checker;
 use super::lower::Low;
-use super::{emit, lower, nothing, read};
+use super::{emit, lower, read};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Map, Value};
@@ -208,16 +208,18 @@ fn name_of(value: &Value, index: usize) -> Result<&str> {
 fn tool(value: &Value, name: &str, syntax: ToolSyntax, warnings: &mut Vec<String>) -> Result<Tool> {
     let schema = parameters(value)?;
     let graph = read::read(&schema)?;
-    let checker = Checker::for_schema(&schema)?;
+    let checker = Checker::for_schema(&schema, &graph.follow)?;
     let words = words(syntax);
-    let mut lows = lower::lower(&graph, words)?;
+    let mut lowered = lower::lower(&graph, words)?;
+    let lows = &mut lowered.defs;
     if syntax == ToolSyntax::Pythonic {
-        python::keyword_arguments(name, &mut lows)?;
+        python::keyword_arguments(name, lows)?;
     }
     // By itself first, so that a tool that is too large is the one that is left out.
-    emit::emit(&lows, words).map_err(|e| nothing::explained(e, &schema))?;
-    warnings.extend(graph.warnings.iter().map(|w| format!("tool {name:?}: {w}")));
-    Ok(Tool { name: name.to_string(), checker, lows })
+    emit::emit(&lowered.defs, words).map_err(|e| lowered.blamed(e, &schema))?;
+    let found = lowered.warnings(graph.warnings);
+    warnings.extend(found.iter().map(|w| format!("tool {name:?}: {w}")));
+    Ok(Tool { name: name.to_string(), checker, lows: lowered.defs })
 }
 
 /// The schema of a tool's arguments: an object, without further keys unless it speaks of them.
