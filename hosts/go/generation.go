@@ -360,7 +360,8 @@ var groups atomic.Uint32
 
 // GenerateMany gives several values, 63 at most, that continue one context: a pass over the weights serves all of them,
 // and each is what it would be alone. The common parts precede those of each branch. A session stays as it is. If one
-// fails, the others are cancelled and its error is returned.
+// fails, the others are cancelled and its error is returned. They wait until there is room for all of them beside what is
+// open: 56 in all, and for a larger group nothing else may be open; streams that nobody reads stay open.
 func GenerateMany[T any](ctx context.Context, on Target, branches []Branch, common ...Part) ([]T, error) {
 	results, err := RunMany[T](ctx, on, branches, common...)
 	if err != nil {
@@ -430,7 +431,7 @@ func openMany[T any](ctx context.Context, on Target, branches []Branch, common [
 		return nil, err
 	}
 	c := on.engine().conn
-	if err := c.slots.enter(ctx, c.closing, len(drafts), openMax-1); err != nil {
+	if err := c.slots.enter(ctx, c.closing, len(drafts), groupPlaces(len(drafts))); err != nil {
 		return nil, err
 	}
 	g := &group{groups.Add(1)%0x7fff_ffff + 1, uint32(len(drafts))}

@@ -21,6 +21,10 @@ func places(message any) int {
 	return openMax - 1
 }
 
+// groupPlaces is how many requests may be open with a group, which enters whole: as for any generation, but a larger
+// group needs more of them, and waits until nearly nothing else is open.
+func groupPlaces(count int) int { return max(openMax-8, count) }
+
 // slots are the places of the open requests, and the queue for them.
 type slots struct {
 	lock    sync.Mutex
@@ -58,6 +62,7 @@ func (s *slots) enter(ctx context.Context, over <-chan struct{}, count, places i
 		return err
 	}
 	s.waiting = slices.Delete(s.waiting, at, at+1)
+	s.admit() // Those behind it need not wait for it any more.
 	return err
 }
 
@@ -69,13 +74,17 @@ func (s *slots) leave(count int) {
 	s.admit()
 }
 
+// admit takes those out of the queue whose turn it is. Nobody overtakes one who may take as many places, so that a
+// group is not kept waiting for ever by what comes after it; what always ends passes what waits for streams that may not.
 func (s *slots) admit() {
+	bound := 0
 	s.waiting = slices.DeleteFunc(s.waiting, func(t *ticket) bool {
-		fits := s.open+t.count <= t.places
-		if fits {
-			s.open += t.count
-			close(t.ready)
+		if t.places <= bound || s.open+t.count > t.places {
+			bound = max(bound, t.places)
+			return false
 		}
-		return fits
+		s.open += t.count
+		close(t.ready)
+		return true
 	})
 }

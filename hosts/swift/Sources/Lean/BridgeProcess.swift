@@ -14,6 +14,8 @@
         private let lock = NSLock()
         /// The pipe to its stdin; -1 once it is closed.
         private var input: Int32
+        /// What `waitpid` said; from then on its number may be another process's.
+        private var status: Int32?
         private var exit: BridgeExit?
         private var tail: [UInt8] = []
         private let drained = DispatchSemaphore(value: 0)
@@ -41,7 +43,13 @@
             close(output)
         }
 
-        func read() -> [UInt8]? { readSome(output) }
+        func read() -> [UInt8]? {
+            while !isReadable(output, within: 1000) {
+                // Where another process has its stdout too, that does not end with it.
+                if hasEnded(), !isReadable(output, within: 0) { return nil }
+            }
+            return readSome(output)
+        }
 
         func write(_ bytes: [UInt8]) -> Bool {
             // A bridge that is gone is an error of the write, and no signal that ends this program.
@@ -66,8 +74,7 @@
         }
 
         func kill() {
-            // Once it has been waited for, its number may be another's.
-            lock.withLock { if exit == nil { _ = systemKill(pid, SIGKILL) } }
+            lock.withLock { if status == nil { _ = systemKill(pid, SIGKILL) } }
         }
 
         func account(patience: Duration) -> BridgeExit {
@@ -83,22 +90,25 @@
             }
         }
 
-        private func reap() -> BridgeExit? {
-            let ended: (BridgeExit?, Int32?) = lock.withLock {
-                if let exit { return (exit, nil) }
-                var status: Int32 = 0
-                let found = waitpid(pid, &status, WNOHANG)
-                if found == pid { return (nil, status) }
-                // Somebody else has waited for it.
-                return found < 0 && errno == ECHILD ? (nil, -1) : (nil, nil)
+        private func hasEnded() -> Bool {
+            lock.withLock {
+                if status != nil { return true }
+                var said: Int32 = 0
+                let found = waitpid(pid, &said, WNOHANG)
+                // Where it is no child any more, somebody else has waited for it.
+                if found == pid { status = said } else if found < 0, errno == ECHILD { status = -1 }
+                return status != nil
             }
-            if let exit = ended.0 { return exit }
-            guard let status = ended.1 else { return nil }
+        }
+
+        private func reap() -> BridgeExit? {
+            guard hasEnded() else { return nil }
+            if let exit = lock.withLock({ exit }) { return exit }
             // A grandchild may hold stderr open: what it says later is not waited for.
             _ = drained.wait(timeout: .now() + 1)
             return lock.withLock {
                 let words = String(decoding: tail, as: UTF8.self)
-                let account = describe(status, words)
+                let account = describe(status ?? -1, words)
                 exit = account
                 return account
             }
@@ -129,8 +139,18 @@
 
     private func makePipe() throws -> (read: Int32, write: Int32) {
         var ends: [Int32] = [0, 0]
-        if pipe(&ends) != 0 { throw notStarted(errno) }
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        #if canImport(Darwin)
+            // No program that is started meanwhile gets them, if it is started as in `spawnProcess`; a write to a bridge that is gone is no
+            // signal. Not run by the repository's tests, which know Linux alone.
+            if pipe(&ends) != 0 { throw notStarted(errno) }
+            for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+            _ = fcntl(ends[1], F_SETNOSIGPIPE, 1)
+        #else
+            // Closed in every other program from the start. Swift does not see the declaration, which the C library's header hides.
+            typealias Pipe2 = @convention(c) (UnsafeMutablePointer<Int32>, Int32) -> Int32
+            guard let symbol = dlsym(nil, "pipe2") else { throw notStarted(ENOSYS) }
+            if unsafeBitCast(symbol, to: Pipe2.self)(&ends, O_CLOEXEC) != 0 { throw notStarted(errno) }
+        #endif
         return (ends[0], ends[1])
     }
 
@@ -142,8 +162,15 @@
     private func spawnProcess(_ words: [String], _ environment: [String: String]?, _ ends: [Int32]) throws -> Int32 {
         #if canImport(Darwin)
             var actions: posix_spawn_file_actions_t?
+            var attributes: posix_spawnattr_t?
         #else
             var actions = posix_spawn_file_actions_t()
+            var attributes = posix_spawnattr_t()
+        #endif
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        #if canImport(Darwin)
+            posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_CLOEXEC_DEFAULT))
         #endif
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
@@ -152,7 +179,7 @@
         let (argv, envp) = (words.map { strdup($0) } + [nil], given.map { strdup($0) } + [nil])
         defer { for pointer in argv + envp { free(pointer) } }
         var pid: pid_t = 0
-        let failed = posix_spawn(&pid, words[0], &actions, nil, argv, envp)
+        let failed = posix_spawn(&pid, words[0], &actions, &attributes, argv, envp)
         if failed != 0 { throw notStarted(failed) }
         return pid
     }
@@ -164,6 +191,12 @@
             if count < 0, errno == EINTR { continue }
             return count > 0 ? Array(buffer[..<count]) : nil
         }
+    }
+
+    private func isReadable(_ fd: Int32, within milliseconds: Int32) -> Bool {
+        var one = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
+        // An error is for the read to find.
+        return poll(&one, 1, milliseconds) != 0 && (one.revents != 0 || errno != EINTR)
     }
 
     /// In the calling thread: writing to a closed pipe then is an error and no more.

@@ -29,8 +29,8 @@ public final class Checkpoint: Sendable {
         self.init(engine, answer.head.u32("checkpoint"), tokens: Int(answer.head.u32("tokens")), restored: restored)
     }
 
-    static func take(_ engine: Engine, _ head: [String: JSON]) async throws -> Checkpoint {
-        Checkpoint(engine, try await engine.connection.call("CHECKPOINT_TAKE", head))
+    static func take(_ engine: Engine, _ head: [String: JSON], keeping kept: [(any Sendable)?]) async throws -> Checkpoint {
+        Checkpoint(engine, try await engine.connection.call("CHECKPOINT_TAKE", head, keeping: kept))
     }
 
     func number(on engine: Engine) throws -> JSON { JSON(try handle.on(engine)) }
@@ -40,7 +40,7 @@ public final class Checkpoint: Sendable {
     public func data(compress: Bool = false, parent: Checkpoint? = nil) async throws -> Data {
         var bytes = Data()
         let head = ["checkpoint": try handle.number(), "path": .null]
-        let saved = try await handle.engine.connection.call("CHECKPOINT_SAVE", head, options(compress, parent)) { event in
+        let saved = try await handle.engine.connection.call("CHECKPOINT_SAVE", head, options(compress, parent), keeping: [self, parent]) { event in
             if event.name == "CHUNK" { bytes.append(contentsOf: event.tail) }
         }
         guard saved.head.u64("size") == bytes.count, saved.head.u32("digest") == CRC32.of(bytes) else {
@@ -53,7 +53,7 @@ public final class Checkpoint: Sendable {
     @discardableResult
     public func save(to file: URL, compress: Bool = false, parent: Checkpoint? = nil) async throws -> UInt64 {
         let head = ["checkpoint": try handle.number(), "path": .string(absolute(file.path))]
-        return try await handle.engine.connection.call("CHECKPOINT_SAVE", head, options(compress, parent)).head.u64("size")
+        return try await handle.engine.connection.call("CHECKPOINT_SAVE", head, options(compress, parent), keeping: [self, parent]).head.u64("size")
     }
 
     private func options(_ compress: Bool, _ parent: Checkpoint?) throws -> [UInt8] {
@@ -78,13 +78,13 @@ extension Model {
     /// `Checkpoint.restored` then says what was.
     public func restore(from file: URL, policy: Checkpoint.Policy? = nil, parent: Checkpoint? = nil) async throws -> Checkpoint {
         let head = ["model": try number(), "path": .string(absolute(file.path))]
-        return Checkpoint(engine, try await engine.connection.call("CHECKPOINT_LOAD", head, options(policy, parent)))
+        return Checkpoint(engine, try await engine.connection.call("CHECKPOINT_LOAD", head, options(policy, parent), keeping: [self, parent]))
     }
 
     /// A checkpoint from its bytes.
     public func restore(_ data: Data, policy: Checkpoint.Policy? = nil, parent: Checkpoint? = nil) async throws -> Checkpoint {
         let connection = engine.connection
-        let request = try await connection.open("CHECKPOINT_LOAD", ["model": try number(), "path": .null], options(policy, parent))
+        let request = try await connection.open("CHECKPOINT_LOAD", ["model": try number(), "path": .null], options(policy, parent), keeping: [self, parent])
         let bytes = [UInt8](data)
         let digest = CRC32.of(bytes)
         var at = 0

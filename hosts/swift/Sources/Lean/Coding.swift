@@ -5,82 +5,97 @@ extension JSON {
     /// `Data` is base64.
     public init(encoding value: some Encodable) throws {
         do {
-            self = try box(value)
+            self = try box(value, [])
         } catch let error as EncodingError {
-            throw LeanError.invalid("the value is no JSON: \(error)")
+            throw LeanError.uncodable(error)
         }
     }
 
-    /// A value that this JSON decodes to.
+    /// A value that this JSON decodes to; what does not decode is a `LeanError` of the code `type`, which says where.
     public func decoded<T: Decodable>(as type: T.Type = T.self) throws -> T {
-        if let same = self as? T { return same }
-        let decoder = JSONDecoder()
-        decoder.dateDecodingStrategy = .custom { decoder in
-            let text = try decoder.singleValueContainer().decode(String.self)
-            guard let date = Dates.date(text) else {
-                throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: "\(text) is no date"))
-            }
-            return date
+        do {
+            return try TreeDecoder(json: self, codingPath: []).value(type)
+        } catch let error as DecodingError {
+            throw LeanError.undecodable(error)
         }
-        return try decoder.decode(type, from: Data(bytes))
     }
 }
 
-private func box(_ value: any Encodable) throws -> JSON {
+private func box(_ value: any Encodable, _ path: [any CodingKey]) throws -> JSON {
+    func refused(_ reason: String) -> EncodingError { .invalidValue(value, .init(codingPath: path, debugDescription: reason)) }
     switch value {
     case let json as JSON: return json
-    case let date as Date: return .string(Dates.text(date))
+    case let date as Date:
+        guard let text = Dates.text(date) else { throw refused("RFC 3339 has no such date: \(date.timeIntervalSince1970) s since 1970") }
+        return .string(text)
     case let data as Data: return .string(data.base64EncodedString())
     case let url as URL: return .string(url.absoluteString)
-    case let decimal as Decimal: return .number("\(decimal)")
+    case let decimal as Decimal:
+        guard !decimal.isNaN else { throw refused("JSON has no number for NaN") }
+        return .number("\(decimal)")
     case let dictionary as [String: any Encodable]:
-        return .object(try dictionary.sorted { $0.key < $1.key }.map { JSON.Member($0.key, try box($0.value)) })
+        return .object(try dictionary.sorted { $0.key < $1.key }.map { JSON.Member($0.key, try box($0.value, path + [JSON.Name($0.key)])) })
     default:
         let node = Node()
-        try value.encode(to: TreeEncoder(node: node, codingPath: []))
+        try value.encode(to: TreeEncoder(node: node, codingPath: path))
         return node.json
     }
 }
 
 /// What is encoded, while it grows.
 private final class Node {
-    private enum Content {
-        case none
-        case value(JSON)
-        case array([Node])
-        case object([(String, Node)])
-    }
+    private enum Kind { case none, value, array, object }
 
-    private var content = Content.none
+    private var kind = Kind.none
+    private var value = JSON.null
+    private var nodes: [Node] = []
+    /// The names of an object's members, and where each is.
+    private var names: [String] = []
+    private var places: [String: Int] = [:]
 
     var json: JSON {
-        switch content {
+        switch kind {
         case .none: .object([])
-        case .value(let value): value
-        case .array(let nodes): .array(nodes.map(\.json))
-        case .object(let members): .object(members.map { JSON.Member($0.0, $0.1.json) })
+        case .value: value
+        case .array: .array(nodes.map(\.json))
+        case .object: .object(zip(names, nodes).map { JSON.Member($0, $1.json) })
         }
     }
 
-    var count: Int { if case .array(let nodes) = content { nodes.count } else { 0 } }
+    var count: Int { kind == .array ? nodes.count : 0 }
 
-    func set(_ value: JSON) { content = .value(value) }
-
-    func becomeArray() { if case .array = content {} else { content = .array([]) } }
-
-    func becomeObject() { if case .object = content {} else { content = .object([]) } }
-
-    func append() -> Node {
-        let node = Node()
-        if case .array(let nodes) = content { content = .array(nodes + [node]) } else { content = .array([node]) }
-        return node
+    func set(_ value: JSON) {
+        become(.value)
+        self.value = value
     }
 
+    func becomeArray() { become(.array) }
+
+    func becomeObject() { become(.object) }
+
+    private func become(_ wanted: Kind) {
+        if kind == wanted { return }
+        kind = wanted
+        (nodes, names, places) = ([], [], [:])
+    }
+
+    func append() -> Node {
+        become(.array)
+        nodes.append(Node())
+        return nodes[nodes.count - 1]
+    }
+
+    /// A member's second value replaces its first.
     func member(_ name: String) -> Node {
+        become(.object)
         let node = Node()
-        var members: [(String, Node)] = []
-        if case .object(let known) = content { members = known.filter { $0.0 != name } }
-        content = .object(members + [(name, node)])
+        if let place = places[name] {
+            nodes[place] = node
+        } else {
+            places[name] = nodes.count
+            names.append(name)
+            nodes.append(node)
+        }
         return node
     }
 }
@@ -129,7 +144,7 @@ private struct Single: SingleValueEncodingContainer {
     func encode(_ value: UInt16) { node.set(JSON(value)) }
     func encode(_ value: UInt32) { node.set(JSON(value)) }
     func encode(_ value: UInt64) { node.set(JSON(value)) }
-    func encode(_ value: some Encodable) throws { node.set(try box(value)) }
+    func encode(_ value: some Encodable) throws { node.set(try box(value, codingPath)) }
 }
 
 private struct Keyed<Key: CodingKey>: KeyedEncodingContainerProtocol {
@@ -170,7 +185,15 @@ private struct Unkeyed: UnkeyedEncodingContainer {
     let codingPath: [any CodingKey]
     var count: Int { node.count }
 
-    private func single() -> Single { Single(node: node.append(), codingPath: codingPath) }
+    private func single() -> Single {
+        let node = node.append()
+        return Single(node: node, codingPath: codingPath + [Place(count - 1)])
+    }
+
+    private func inside() -> TreeEncoder {
+        let node = node.append()
+        return TreeEncoder(node: node, codingPath: codingPath + [Place(count - 1)])
+    }
 
     func encodeNil() { single().encodeNil() }
     func encode(_ value: Bool) { single().encode(value) }
@@ -190,8 +213,8 @@ private struct Unkeyed: UnkeyedEncodingContainer {
     func encode(_ value: some Encodable) throws { try single().encode(value) }
 
     func nestedContainer<Nested: CodingKey>(keyedBy _: Nested.Type) -> KeyedEncodingContainer<Nested> {
-        TreeEncoder(node: node.append(), codingPath: codingPath).container(keyedBy: Nested.self)
+        inside().container(keyedBy: Nested.self)
     }
-    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { TreeEncoder(node: node.append(), codingPath: codingPath).unkeyedContainer() }
-    func superEncoder() -> any Encoder { TreeEncoder(node: node.append(), codingPath: codingPath) }
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { inside().unkeyedContainer() }
+    func superEncoder() -> any Encoder { inside() }
 }

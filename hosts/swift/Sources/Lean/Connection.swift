@@ -31,8 +31,11 @@ final class Connection: @unchecked Sendable {
 
     // Requests.
 
-    /// Sends a request, once there is a place for it. With `prepaid`, the caller has taken the place.
-    func open(_ name: String, _ fields: [String: JSON], _ tail: [UInt8] = [], prepaid: Bool = false) async throws -> Request {
+    /// Sends a request, once there is a place for it. With `prepaid`, the caller has taken the place, and gives it back if this fails.
+    /// What is kept lives until the request has ended; the engine is the one that a state which it leaves lives in.
+    func open(
+        _ name: String, _ fields: [String: JSON], _ tail: [UInt8] = [], prepaid: Bool = false, engine: Engine? = nil, keeping kept: [(any Sendable)?] = []
+    ) async throws -> Request {
         let frame = messageFrame(0, name, fields, tail, flags: Flag.critical)
         let (size, most, over) = lock.withLock { (frame.head.count + tail.count, maxFrame, self.over) }
         if let over { throw over }
@@ -40,18 +43,25 @@ final class Connection: @unchecked Sendable {
             throw LeanError.invalid("the request has \(size) bytes; at most \(most) fit a frame: a long context can be appended to a session in parts")
         }
         if !prepaid { try await slots.enter(places: Slots.places(for: name)) }
-        return try begin(frame)
+        do {
+            return try begin(frame, engine: engine, keeping: kept)
+        } catch {
+            if !prepaid { slots.leave() }
+            throw error
+        }
     }
 
     /// Takes places for several requests at once.
-    func reserve(_ count: Int) async throws { try await slots.enter(count, places: Slots.openMost - 1) }
+    func reserve(_ count: Int) async throws { try await slots.enter(count, places: Slots.places(forGroup: count)) }
 
     /// Gives places back that no request was sent for.
     func release(_ count: Int) { slots.leave(count) }
 
     /// Sends a request and waits for its answer.
-    func call(_ name: String, _ fields: [String: JSON], _ tail: [UInt8] = [], onEvent: (Message) -> Void = { _ in }) async throws -> Message {
-        let request = try await open(name, fields, tail)
+    func call(
+        _ name: String, _ fields: [String: JSON], _ tail: [UInt8] = [], keeping kept: [(any Sendable)?] = [], onEvent: (Message) -> Void = { _ in }
+    ) async throws -> Message {
+        let request = try await open(name, fields, tail, keeping: kept)
         while let event = await request.next() { onEvent(event) }
         return try request.answer()
     }
@@ -61,21 +71,20 @@ final class Connection: @unchecked Sendable {
         let frame = messageFrame(0, name, fields, flags: Flag.critical)
         slots.enter(places: Slots.places(for: name)) { error in
             // Where the bridge is gone, so is everything in it.
-            if error == nil { _ = try? self.begin(frame) }
+            if error == nil, (try? self.begin(frame)) == nil { self.slots.leave() }
         }
     }
 
-    /// Its place has been taken.
-    private func begin(_ frame: Frame) throws -> Request {
+    /// Its place has been taken, unless it is the end.
+    private func begin(_ frame: Frame, hasPlace: Bool = true, engine: Engine? = nil, keeping kept: [(any Sendable)?] = []) throws -> Request {
         let begun: Result<Request, LeanError> = lock.withLock {
             if let over { return .failure(over) }
             repeat { lastId = lastId % 0x7fff_ffff + 1 } while requests[lastId] != nil
-            let request = Request(id: lastId, connection: self)
+            let request = Request(id: lastId, connection: self, hasPlace: hasPlace, engine: engine, keeping: kept)
             requests[lastId] = request
             writer.queue(Frame(request: lastId, kind: frame.kind, flags: frame.flags, head: frame.head, tail: frame.tail).bytes)
             return .success(request)
         }
-        if case .failure = begun { slots.leave() }
         return try begun.get()
     }
 
@@ -88,7 +97,8 @@ final class Connection: @unchecked Sendable {
 
     /// Waits for the greeting; the engine is killed if it does not come.
     func hello(patience: TimeInterval) async throws -> Head {
-        let timer = DispatchWorkItem { self.condemn("did not greet within \(Int(patience)) s") }
+        // A timer that was cancelled is kept until its time.
+        let timer = DispatchWorkItem { [weak self] in self?.condemn("did not greet within \(Int(patience)) s") }
         DispatchQueue.global().asyncAfter(deadline: .now() + patience, execute: timer)
         defer { timer.cancel() }
         let result = await withTaskCancellationHandler {
@@ -118,9 +128,9 @@ final class Connection: @unchecked Sendable {
     func shutDown(patience: TimeInterval) async {
         let closed = LeanError.exited(BridgeExit(how: "was closed by this program"))
         slots.close(LeanError.cancelled("the engine was closed"))
-        let request = try? begin(messageFrame(0, "SHUTDOWN", flags: Flag.critical))
+        let request = try? begin(messageFrame(0, "SHUTDOWN", flags: Flag.critical), hasPlace: false)
         lock.withLock { over = over ?? closed }
-        let timer = DispatchWorkItem { self.transport.kill() }
+        let timer = DispatchWorkItem { [weak self] in self?.transport.kill() }
         DispatchQueue.global().asyncAfter(deadline: .now() + patience, execute: timer)
         defer { timer.cancel() }
         // Not by a task that may be cancelled: what was begun is carried through.
@@ -178,7 +188,7 @@ final class Connection: @unchecked Sendable {
         } else {
             request.finish(.success(message))
         }
-        slots.leave()
+        if request.hasPlace { slots.leave() }
     }
 
     private func control(_ message: Message, _ reader: inout FrameReader) throws {

@@ -2,7 +2,9 @@ import Foundation
 
 /// RFC 3339, which is what `date-time` is in a schema.
 enum Dates {
-    static func text(_ date: Date) -> String {
+    /// Nil outside the years 0 to 9999, which have four digits.
+    static func text(_ date: Date) -> String? {
+        guard (-62_167_219_200..<253_402_300_799.999).contains(date.timeIntervalSince1970) else { return nil }
         let milliseconds = Int64((date.timeIntervalSince1970 * 1000).rounded())
         let (day, rest) = (milliseconds.floorDivided(by: 86_400_000), milliseconds.floorRemainder(by: 86_400_000))
         let (year, month, dayOfMonth) = civil(day)

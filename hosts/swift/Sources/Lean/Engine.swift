@@ -34,18 +34,19 @@ public final class Engine: Sendable {
     public var pid: Int32 { connection.transport.pid }
 
     /// Loads a model file, or `echo`, the model without weights. `backend` is `auto`, `cpu` or `gpu`, `context` how many tokens its sessions
-    /// hold by default, `kv` the precision of keys and values (`f32`, `f24`, `f16`, `q8_0`), `prefixCacheBytes` the argument of
-    /// `Model.setPrefixCache`. `onProgress` is told bytes done and bytes in total.
+    /// hold by default, `kv` the precision of keys and values (`f32`, `f24`, `f16`, `q8_0`), `precision` how exactly it is computed (`exact`,
+    /// `fast`), `prefixCacheBytes` the argument of `Model.setPrefixCache`. `onProgress` is told bytes done and bytes in total.
     public func load(
         _ path: String, backend: String? = nil, threads: UInt32? = nil, context: UInt32? = nil, kv: String? = nil,
-        prefixCacheBytes: UInt64? = nil, onProgress: ((UInt64, UInt64) -> Void)? = nil
+        precision: String? = nil, prefixCacheBytes: UInt64? = nil, onProgress: ((UInt64, UInt64) -> Void)? = nil
     ) async throws -> Model {
         let isEcho = path == "echo" || path.hasPrefix("echo?")
         let head: [String: JSON] = [
             "path": .string(isEcho ? path : absolute(path)), "backend": .some(backend), "threads": .some(threads), "context": .some(context),
             "progress": .bool(onProgress != nil),
         ]
-        let tail = kv.map { (["kv": .string($0)] as JSON).bytes } ?? []
+        let more = [("kv", kv), ("precision", precision)].compactMap { name, value in value.map { JSON.Member(name, .string($0)) } }
+        let tail = more.isEmpty ? [] : JSON.object(more).bytes
         let answer = try await connection.call("LOAD", head, tail) { event in
             if event.name == "PROGRESS" { onProgress?(event.head.u64("done"), event.head.u64("total")) }
         }
@@ -86,15 +87,16 @@ final class Handle: @unchecked Sendable {
 
     func number() throws -> JSON { JSON(try on(engine)) }
 
-    /// Frees it now. Where the engine is gone, so is everything in it.
+    /// Frees it now, in a task that is cancelled as well. Where the engine is gone, so is everything in it.
     func drop() async throws {
         let first = lock.withLock {
             defer { isGone = true }
             return !isGone
         }
         guard first else { return }
+        let (connection, message, fields) = (engine.connection, message, [what: JSON(id)])
         do {
-            _ = try await engine.connection.call(message, [what: JSON(id)])
+            try await Task { _ = try await connection.call(message, fields) }.value
         } catch let error as LeanError where error.code == .bridgeExited || error.code == .cancelled {}
     }
 }

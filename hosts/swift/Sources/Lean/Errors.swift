@@ -1,6 +1,7 @@
 import Foundation
 
-/// What every call of this module fails with. A call whose task was cancelled throws `CancellationError` instead.
+/// What every call of this module fails with. A call whose task was cancelled throws `CancellationError` instead, and an error of its own
+/// that a type's `init(from:)` or `encode(to:)` throws comes out as it is.
 public struct LeanError: Error, Sendable {
     /// A stable number, the same in every interface of lean.
     public struct Code: RawRepresentable, Sendable, Hashable {
@@ -94,6 +95,33 @@ extension LeanError {
     static func refusedType(_ at: String, _ reason: String) -> LeanError {
         let details: JSON = ["at": .string(at), "keyword": "", "reason": .string(reason)]
         return LeanError(.type, "type", .input, "type error at \(at.isEmpty ? "the root" : at): \(reason)", details: details)
+    }
+
+    /// JSON that a type does not decode.
+    static func undecodable(_ error: DecodingError) -> LeanError {
+        let context: DecodingError.Context
+        switch error {
+        case .typeMismatch(_, let told), .valueNotFound(_, let told), .keyNotFound(_, let told), .dataCorrupted(let told): context = told
+        @unknown default: context = .init(codingPath: [], debugDescription: "\(error)")
+        }
+        let (at, reason) = (pointer(context.codingPath), context.debugDescription)
+        return LeanError(
+            .type, "type", .input, "the value does not decode at \(at.isEmpty ? "the root" : at): \(reason)",
+            details: ["at": .string(at), "keyword": "", "reason": .string(reason)])
+    }
+
+    /// A value that is no JSON.
+    static func uncodable(_ error: EncodingError) -> LeanError {
+        var context = EncodingError.Context(codingPath: [], debugDescription: "\(error)")
+        if case .invalidValue(_, let told) = error { context = told }
+        let (at, reason) = (pointer(context.codingPath), context.debugDescription)
+        return LeanError(
+            .invalidArgument, "invalid_argument", .input, "the value is no JSON at \(at.isEmpty ? "the root" : at): \(reason)",
+            details: ["at": .string(at), "reason": .string(reason)])
+    }
+
+    private static func pointer(_ path: [any CodingKey]) -> String {
+        path.map { "/" + $0.stringValue.replacingOccurrences(of: "~", with: "~0").replacingOccurrences(of: "/", with: "~1") }.joined()
     }
 
     static func damaged(_ reason: String) -> LeanError {

@@ -104,9 +104,9 @@ public struct Output<T: Sendable>: Sendable {
     /// The state after the value, if `Options.keep` asked for it.
     public let checkpoint: Checkpoint?
 
-    init(_ type: ValueType<T>, _ engine: Engine, _ answer: Message) throws {
-        let document = try JSON(parsing: answer.tail)
-        checkpoint = answer.head.optional("checkpoint").map { Checkpoint(engine, $0, tokens: nil) }
+    init(_ type: ValueType<T>, _ request: Request) throws {
+        let document = try JSON(parsing: request.answer().tail)
+        checkpoint = request.checkpoint
         text = document["text"]?.string ?? ""
         finish = document["finish"]?.string ?? ""
         usage = Usage(document["usage"])
@@ -116,59 +116,76 @@ public struct Output<T: Sendable>: Sendable {
     }
 }
 
+/// Cancels a request when nobody can read it any more.
+final class Lease: Sendable {
+    let request: Request
+    init(_ request: Request) { self.request = request }
+    deinit { request.cancel() }
+}
+
+/// What a generation sends on its way, one by one; at the end the error, if there is one. It ends without an error only where
+/// all was sent: in a task that is cancelled, `next` cancels the generation and throws `CancellationError`.
+public struct GenerationEvents<Element: Sendable>: AsyncSequence, Sendable {
+    let lease: Lease
+    let pick: @Sendable (Message) -> Element?
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let source: GenerationEvents
+
+        public mutating func next() async throws -> Element? {
+            let request = source.lease.request
+            while !Task.isCancelled, let message = await request.next() {
+                if let element = source.pick(message) { return element }
+            }
+            if Task.isCancelled {
+                await request.close()
+                throw CancellationError()
+            }
+            _ = try request.answer()
+            return nil
+        }
+    }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(source: self) }
+}
+
 /// A generation that is iterated, event by event: the engine computes no further ahead than its consumer has read (32 events). Leaving
 /// and forgetting it, or cancelling the task that reads, cancels what is left of it.
 public struct Generation<T: Sendable>: AsyncSequence, Sendable {
-    /// The events, one by one; at the end the error, if there is one. One task iterates.
-    public let events: AsyncThrowingStream<Event, any Error>
+    public typealias Element = Event
+
     private let type: ValueType<T>
     private let engine: Engine
     private let lease: Lease
 
-    /// Cancels the request when nobody can read it any more.
-    private final class Lease: Sendable {
-        let request: Request
-        init(_ request: Request) { self.request = request }
-        deinit { request.cancel() }
-    }
-
     init(_ type: ValueType<T>, _ engine: Engine, _ request: Request) {
-        let lease = Lease(request)
         self.type = type
         self.engine = engine
-        self.lease = lease
-        events = AsyncThrowingStream(unfolding: {
-            while let message = await lease.request.next() {
-                if let event = Event(message) { return event }
-            }
-            _ = try lease.request.answer()
-            return nil
-        })
+        lease = Lease(request)
     }
 
-    public func makeAsyncIterator() -> AsyncThrowingStream<Event, any Error>.Iterator { events.makeAsyncIterator() }
+    /// The events, one by one. Of several tasks that ask for them, each gets some.
+    public var events: GenerationEvents<Event> { GenerationEvents(lease: lease) { Event($0) } }
+
+    public func makeAsyncIterator() -> GenerationEvents<Event>.Iterator { events.makeAsyncIterator() }
 
     /// Only the text, piece by piece.
-    public var text: AsyncThrowingStream<String, any Error> {
-        let lease = lease
-        return AsyncThrowingStream(unfolding: {
-            while let message = await lease.request.next() {
-                if case .token(_, let text, _)? = Event(message), !text.isEmpty { return text }
-            }
-            _ = try lease.request.answer()
-            return nil
-        })
+    public var text: GenerationEvents<String> {
+        GenerationEvents(lease: lease) { message in
+            guard case .token(_, let text, _)? = Event(message), !text.isEmpty else { return nil }
+            return text
+        }
     }
 
     /// The value; events that were not iterated are let pass.
     public func result() async throws -> Output<T> {
         while await lease.request.next() != nil {}
-        return try Output(type, engine, lease.request.answer())
+        return try Output(type, lease.request)
     }
 
     /// The state between two tokens: it holds at least the events that were iterated so far. `resume` finishes the value from there.
     public func checkpoint() async throws -> Checkpoint {
-        try await Checkpoint.take(engine, ["generation": JSON(lease.request.id)])
+        try await Checkpoint.take(engine, ["generation": JSON(lease.request.id)], keeping: [lease])
     }
 
     /// Cancels what is left of it and waits until it has ended, so that its session can go on.
@@ -209,8 +226,9 @@ extension Generator {
 
     private func output<T>(_ type: ValueType<T>, _ blocks: [Block], _ options: Options) async throws -> Output<T> {
         try await withTimeout(options.timeout) {
-            let answer = try await engine.connection.call("GENERATE", fields(options, events: false), tail(type, blocks, options))
-            return try Output(type, engine, answer)
+            let request = try await open(type, blocks, options, events: false)
+            while await request.next() != nil {}
+            return try Output(type, request)
         }
     }
 
@@ -226,8 +244,12 @@ extension Generator {
 
     private func begin<T>(_ type: ValueType<T>, _ blocks: [Block], _ options: Options) async throws -> Generation<T> {
         if options.timeout != nil { throw LeanError.invalid("timeout: a stream lasts as long as its reader: put the loop into withTimeout") }
-        let request = try await engine.connection.open("GENERATE", fields(options, events: true), tail(type, blocks, options))
-        return Generation(type, engine, request)
+        return try await Generation(type, engine, open(type, blocks, options, events: true))
+    }
+
+    private func open<T>(_ type: ValueType<T>, _ blocks: [Block], _ options: Options, events: Bool) async throws -> Request {
+        let (head, tail) = (try fields(options, events: events), try tail(type, blocks, options))
+        return try await engine.connection.open("GENERATE", head, tail, engine: engine, keeping: [self, options.from])
     }
 
     /// Goes on with the value that a checkpoint was taken in: `options.from`, or the one that the session was opened from. The checkpoint
@@ -239,6 +261,9 @@ extension Generator {
 
     /// Several values, 63 at most, that continue one context: a pass over the weights serves all of them, and each is what it would be
     /// alone. A session stays as it is. If one fails, the others are cancelled and its error is thrown.
+    ///
+    /// They wait until there is room for all of them beside what is open: for up to 56 of them the open ones and they are 56 at most, for
+    /// more nothing else may be open. So a task that holds streams open without reading them may wait here for itself.
     public func generateMany<T: Decodable & Sendable>(_ type: T.Type = T.self, _ branches: [[Block]], options: Options = Options()) async throws -> [T] {
         let value = try ValueType<T>.of(type)
         return try await withTimeout(options.timeout) {
@@ -248,7 +273,7 @@ extension Generator {
                 var values: [T] = []
                 for request in requests {
                     while await request.next() != nil {}
-                    values.append(try Output(value, engine, request.answer()).value)
+                    values.append(try Output(value, request).value)
                 }
                 return values
             } catch {
@@ -261,9 +286,7 @@ extension Generator {
 
     /// Sends all members of a group; they begin once the last has arrived.
     private func openMany<T>(_ type: ValueType<T>, _ branches: [[Block]], _ options: Options) async throws -> [Request] {
-        guard (1..<Slots.openMost).contains(branches.count) else {
-            throw LeanError.invalid("\(branches.count) values at once; from 1 to \(Slots.openMost - 1) are possible")
-        }
+        _ = try Slots.places(forGroup: branches.count)
         let group: [String: JSON] = ["group": JSON(Groups.next()), "members": JSON(branches.count)]
         let head = try fields(options, events: false).merging(group) { $1 }
         let tails = try branches.map { try tail(type, $0, options) }
@@ -271,7 +294,7 @@ extension Generator {
         var requests: [Request] = []
         for tail in tails {
             do {
-                requests.append(try await engine.connection.open("GENERATE_BRANCH", head, tail, prepaid: true))
+                requests.append(try await engine.connection.open("GENERATE_BRANCH", head, tail, prepaid: true, engine: engine, keeping: [self, options.from]))
             } catch {
                 engine.connection.release(branches.count - requests.count)
                 for request in requests { await request.close() }

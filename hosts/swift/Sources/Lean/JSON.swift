@@ -127,8 +127,13 @@ extension JSON: Codable {
         init?(intValue: Int) { nil }
     }
 
-    /// From any decoder; the order of members and the digits of numbers are then the decoder's.
+    /// From any decoder; the order of members and the digits of numbers are then the decoder's, which `JSON.decoded` keeps, and Foundation's
+    /// does not.
     public init(from decoder: any Decoder) throws {
+        if let tree = decoder as? TreeDecoder {
+            self = tree.json
+            return
+        }
         if let object = try? decoder.container(keyedBy: Name.self) {
             self = .object(try object.allKeys.map { Member($0.stringValue, try object.decode(JSON.self, forKey: $0)) })
             return

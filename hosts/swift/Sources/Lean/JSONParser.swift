@@ -26,7 +26,7 @@ private struct JSONParser {
     private func wrong(_ reason: String) -> LeanError { .invalid("no JSON, at byte \(at): \(reason)") }
 
     private mutating func skipBlanks() {
-        while at < bytes.count, [0x20, 0x09, 0x0a, 0x0d].contains(bytes[at]) { at += 1 }
+        while at < bytes.count, bytes[at] == 0x20 || bytes[at] == 0x0a || bytes[at] == 0x09 || bytes[at] == 0x0d { at += 1 }
     }
 
     /// The next byte that is no blank; 0 at the end.
@@ -131,17 +131,21 @@ private struct JSONParser {
 
     private mutating func escape(into text: inout [UInt8]) throws {
         guard at < bytes.count else { throw wrong("the string does not end") }
-        let plain: [UInt8: UInt8] = [
-            UInt8(ascii: "\""): 0x22, UInt8(ascii: "\\"): 0x5c, UInt8(ascii: "/"): 0x2f, UInt8(ascii: "b"): 8, UInt8(ascii: "f"): 12,
-            UInt8(ascii: "n"): 10, UInt8(ascii: "r"): 13, UInt8(ascii: "t"): 9,
-        ]
         let kind = bytes[at]
         at += 1
-        if let byte = plain[kind] {
-            text.append(byte)
-            return
+        switch kind {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(kind)
+        case UInt8(ascii: "b"): text.append(8)
+        case UInt8(ascii: "f"): text.append(12)
+        case UInt8(ascii: "n"): text.append(10)
+        case UInt8(ascii: "r"): text.append(13)
+        case UInt8(ascii: "t"): text.append(9)
+        case UInt8(ascii: "u"): try unicode(into: &text)
+        default: throw wrong("no such escape")
         }
-        guard kind == UInt8(ascii: "u") else { throw wrong("no such escape") }
+    }
+
+    private mutating func unicode(into text: inout [UInt8]) throws {
         var code = try hex4()
         if (0xd800..<0xdc00).contains(code), bytes[at...].starts(with: "\\u".utf8) {
             at += 2
@@ -154,8 +158,17 @@ private struct JSONParser {
     }
 
     private mutating func hex4() throws -> UInt32 {
-        guard at + 4 <= bytes.count, let code = UInt32(String(decoding: bytes[at..<at + 4], as: UTF8.self), radix: 16) else {
-            throw wrong("four hexadecimal digits are needed")
+        guard at + 4 <= bytes.count else { throw wrong("four hexadecimal digits are needed") }
+        var code: UInt32 = 0
+        for byte in bytes[at..<at + 4] {
+            let digit: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = byte - UInt8(ascii: "A") + 10
+            default: throw wrong("four hexadecimal digits are needed")
+            }
+            code = code << 4 | UInt32(digit)
         }
         at += 4
         return code

@@ -19,22 +19,23 @@ public final class Model: Generator {
     /// `context` tokens.
     public func session(from checkpoint: Checkpoint? = nil, context: UInt32? = nil) async throws -> Session {
         let head: [String: JSON] = ["model": try handle.number(), "checkpoint": try checkpoint?.number(on: engine) ?? .null, "context": .some(context)]
-        return Session(engine, try await engine.connection.call("SESSION_OPEN", head).head)
+        return Session(engine, try await engine.connection.call("SESSION_OPEN", head, keeping: [self, checkpoint]).head)
     }
 
     /// What it has done since it was loaded, and the memory it takes.
     public func stats() async throws -> JSON {
-        try JSON(parsing: try await engine.connection.call("MODEL_STATS", ["model": try handle.number()]).tail)
+        try JSON(parsing: try await engine.connection.call("MODEL_STATS", ["model": try handle.number()], keeping: [self]).tail)
     }
 
     /// How many bytes of state are kept of earlier contexts, so that one that begins alike is not computed again; 0 is off.
     public func setPrefixCache(bytes: UInt64) async throws {
-        _ = try await engine.connection.call("MODEL_PREFIX_CACHE", ["model": try handle.number(), "bytes": JSON(bytes)])
+        _ = try await engine.connection.call("MODEL_PREFIX_CACHE", ["model": try handle.number(), "bytes": JSON(bytes)], keeping: [self])
     }
 
     /// A LoRA adapter: a .gguf file, or PEFT's folder.
     public func loadAdapter(_ path: String) async throws -> Adapter {
-        let answer = try await engine.connection.call("ADAPTER_LOAD", ["model": try handle.number(), "path": .string(absolute(path))])
+        let head: [String: JSON] = ["model": try handle.number(), "path": .string(absolute(path))]
+        let answer = try await engine.connection.call("ADAPTER_LOAD", head, keeping: [self])
         return Adapter(engine, answer.head.u32("adapter"), try JSON(parsing: answer.tail))
     }
 
@@ -79,9 +80,11 @@ public actor Session: Generator {
         return ["session": try handle.number()]
     }
 
-    private func change(_ name: String, _ fields: [String: JSON], _ tail: [UInt8] = [], _ onPrefill: (@Sendable (Int, Int) -> Void)? = nil) async throws {
+    private func change(
+        _ name: String, _ fields: [String: JSON], _ tail: [UInt8] = [], keeping kept: [Adapter] = [], _ onPrefill: (@Sendable (Int, Int) -> Void)? = nil
+    ) async throws {
         let head = try fields.merging(["session": handle.number()]) { $1 }
-        let answer = try await engine.connection.call(name, head, tail) { @Sendable event in
+        let answer = try await engine.connection.call(name, head, tail, keeping: [self, kept]) { @Sendable event in
             if event.name == "PREFILL" { onPrefill?(Int(event.head.u32("done")), Int(event.head.u32("total"))) }
         }
         tokens = Int(answer.head.u32("tokens"))
@@ -114,16 +117,16 @@ public actor Session: Generator {
                 return scale
             }),
         ]
-        try await change("SESSION_ADAPT", head)
+        try await change("SESSION_ADAPT", head, keeping: adapters.map(\.adapter))
     }
 
     /// A copy that goes its own way.
     public func fork() async throws -> Session {
-        Session(engine, try await engine.connection.call("SESSION_FORK", ["session": try handle.number()]).head)
+        Session(engine, try await engine.connection.call("SESSION_FORK", ["session": try handle.number()], keeping: [self]).head)
     }
 
     /// Its state now.
-    public func checkpoint() async throws -> Checkpoint { try await Checkpoint.take(engine, ["session": try handle.number()]) }
+    public func checkpoint() async throws -> Checkpoint { try await Checkpoint.take(engine, ["session": try handle.number()], keeping: [self]) }
 
     /// Frees it now. A second time it does nothing.
     public func close() async throws { try await handle.drop() }

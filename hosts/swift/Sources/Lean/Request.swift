@@ -3,27 +3,39 @@ import Foundation
 /// How long the end of a cancelled request is waited for; it takes one step, or a layer of a prefill.
 private let cancelPatience = 5.0
 
-/// An open request. Its events are taken by one task at a time.
+/// An open request. Each of its events is taken by one of the tasks that ask for one.
 final class Request: @unchecked Sendable {
     let id: UInt32
+    /// Whether it took a place among the open requests, which its end gives back.
+    let hasPlace: Bool
     private let connection: Connection
     private let lock = NSLock()
     private var events: [Message] = []
     private var outcome: Result<Message, LeanError>?
     private var isCancelled = false
+    /// What it names in the engine, which must not be freed before its end.
+    private var kept: [(any Sendable)?]
+    private weak var engine: Engine?
+    private var left: Checkpoint?
     /// Who waits for the next event, and who for the end.
-    private var waiter: CheckedContinuation<Message?, Never>?
+    private var waiters: [CheckedContinuation<Message?, Never>] = []
     private var enders: [CheckedContinuation<Void, Never>] = []
-    /// Events that were taken and not given back as credit, and whether the last one is still in use.
+    /// Events that were taken and not given back as credit, and how many are still in use.
     private var consumed: UInt32 = 0
-    private var owes = false
+    private var owed = 0
 
-    init(id: UInt32, connection: Connection) {
+    init(id: UInt32, connection: Connection, hasPlace: Bool = true, engine: Engine? = nil, keeping kept: [(any Sendable)?] = []) {
         self.id = id
         self.connection = connection
+        self.hasPlace = hasPlace
+        self.engine = engine
+        self.kept = kept
     }
 
     var hasEnded: Bool { lock.withLock { outcome != nil } }
+
+    /// The state that its answer left in the engine: one object, however often it is asked for.
+    var checkpoint: Checkpoint? { lock.withLock { left } }
 
     // The reader's part.
 
@@ -31,10 +43,9 @@ final class Request: @unchecked Sendable {
     func put(_ message: Message) -> Bool {
         let (waiting, fits): (CheckedContinuation<Message?, Never>?, Bool) = lock.withLock {
             if isCancelled || outcome != nil { return (nil, true) }
-            if let waiter {
-                self.waiter = nil
-                owes = true
-                return (waiter, true)
+            if !waiters.isEmpty {
+                owed += 1
+                return (waiters.removeFirst(), true)
             }
             events.append(message)
             return (nil, events.count <= connection.credit)
@@ -45,16 +56,27 @@ final class Request: @unchecked Sendable {
 
     /// Hands the end over.
     func finish(_ result: Result<Message, LeanError>) {
-        let (waiting, ending) = lock.withLock {
-            defer {
-                waiter = nil
-                enders = []
-            }
-            if outcome == nil { outcome = result }
-            return (waiter, enders)
+        // Made here, so that it is freed with the request where nobody asks for it.
+        var made: Checkpoint?
+        if case .success(let message) = result, message.name == "GENERATED", let id = message.head.optional("checkpoint") {
+            made = engine.map { Checkpoint($0, id, tokens: nil) }
         }
-        waiting?.resume(returning: nil)
+        let (waiting, ending, released) = lock.withLock {
+            defer {
+                waiters = []
+                enders = []
+                kept = []
+            }
+            if outcome == nil {
+                outcome = result
+                left = made
+            }
+            return (waiters, enders, kept)
+        }
+        for waiter in waiting { waiter.resume(returning: nil) }
         for ender in ending { ender.resume() }
+        // Freeing takes other locks.
+        withExtendedLifetime((released, made)) {}
     }
 
     // The caller's part.
@@ -68,11 +90,11 @@ final class Request: @unchecked Sendable {
             await withCheckedContinuation { continuation in
                 let (ready, message): (Bool, Message?) = lock.withLock {
                     if !isCancelled, !events.isEmpty {
-                        owes = true
+                        owed += 1
                         return (true, events.removeFirst())
                     }
                     if outcome != nil { return (true, nil) }
-                    waiter = continuation
+                    waiters.append(continuation)
                     return (false, nil)
                 }
                 if ready { continuation.resume(returning: message) }
@@ -124,8 +146,8 @@ final class Request: @unchecked Sendable {
     /// Returns credit in halves of what there was, so that a token does not cost a frame each way.
     private func giveBack() {
         let due: UInt32 = lock.withLock {
-            guard owes else { return 0 }
-            owes = false
+            guard owed > 0 else { return 0 }
+            owed -= 1
             consumed += 1
             guard consumed >= max(1, connection.credit / 2), outcome == nil, !isCancelled else { return 0 }
             defer { consumed = 0 }

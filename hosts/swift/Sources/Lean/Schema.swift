@@ -8,7 +8,8 @@ public protocol Described: Decodable {
     static var example: Self { get }
 }
 
-/// A type some of whose properties are narrower than their Swift types.
+/// A type some of whose properties are narrower than their Swift types: a limit never makes one wider. A type that is `Described` says its
+/// limits in its schema instead.
 public protocol Limited: Decodable {
     static var limits: [Limit] { get }
 }
@@ -95,6 +96,14 @@ final class SchemaProbe {
     private func reference(_ name: String) -> JSON { ["$ref": .string("#/$defs/\(name)")] }
 
     private func simple(_ type: any Decodable.Type, _ at: String) throws -> (JSON, Any)? {
+        let known = try plain(type, at)
+        if known != nil, let limited = type as? any Limited.Type, !limited.limits.isEmpty {
+            throw LeanError.refusedType(at, "limits are of the properties that a decoder reads: let the jsonSchema of \(type) say them itself")
+        }
+        return known
+    }
+
+    private func plain(_ type: any Decodable.Type, _ at: String) throws -> (JSON, Any)? {
         if let described = type as? any Described.Type { return (described.jsonSchema, described.example) }
         if let scalar = scalar(type) { return scalar }
         if let collected = type as? any Collected.Type { return try collected.probed(by: self, at) }

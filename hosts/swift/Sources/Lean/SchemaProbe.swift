@@ -43,17 +43,39 @@ final class ProbeRecord {
             guard let i = properties.firstIndex(where: { $0.name == limit.name }) else {
                 throw LeanError.refusedType(at, "limits: there is no property \(limit.name)")
             }
-            properties[i] = JSON.Member(limit.name, narrowed(properties[i].value, limit))
+            properties[i] = JSON.Member(limit.name, try narrowed(properties[i].value, limit, "\(at)/\(limit.name)"))
         }
         return ["type": "object", "properties": .object(properties), "required": .array(required), "additionalProperties": false]
     }
 
-    private func narrowed(_ schema: JSON, _ limit: Limit) -> JSON {
+    private func narrowed(_ schema: JSON, _ limit: Limit, _ at: String) throws -> JSON {
         if case .array(let choices)? = schema["anyOf"], let first = choices.first {
-            return ["anyOf": .array([narrowed(first, limit)] + choices.dropFirst())]
+            return ["anyOf": .array([try narrowed(first, limit, at)] + choices.dropFirst())]
         }
-        let keywords = limit.keywords(schema["type"]?.string ?? "")
-        return .object((schema.members ?? []).filter { member in !keywords.contains { $0.name == member.name } } + keywords)
+        let keywords = try limit.keywords(schema["type"]?.string ?? "").map { keyword in
+            guard let known = schema[keyword.name], known != keyword.value else { return keyword }
+            guard let both = both(keyword.name, known, keyword.value) else {
+                throw LeanError.refusedType(at, "limits: its \(keyword.name) is \(known.text), and cannot be \(keyword.value.text) as well")
+            }
+            return JSON.Member(keyword.name, both)
+        }
+        let narrow = JSON.object((schema.members ?? []).filter { member in !keywords.contains { $0.name == member.name } } + keywords)
+        for (low, high) in [("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties")] {
+            if let least = narrow[low]?.double, let most = narrow[high]?.double, least > most {
+                throw LeanError.refusedType(at, "limits: nothing is at least \(least) and at most \(most)")
+            }
+        }
+        return narrow
+    }
+
+    /// What both bounds allow; nil where a schema cannot say that.
+    private func both(_ keyword: String, _ a: JSON, _ b: JSON) -> JSON? {
+        if keyword == "enum", let some = a.array, let others = b.array {
+            let shared = some.filter(others.contains)
+            return shared.isEmpty ? nil : .array(shared)
+        }
+        guard let x = a.double, let y = b.double else { return nil }
+        return (x < y) == keyword.hasPrefix("max") ? a : b
     }
 }
 

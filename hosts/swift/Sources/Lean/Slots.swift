@@ -3,23 +3,32 @@ import Foundation
 /// How many requests are open at once. The bridge refuses more than 64; here the next ones wait for their turn, those that nobody
 /// waits for as well.
 final class Slots: @unchecked Sendable {
-    /// The bridge's own limit, which only the end may take up fully.
+    /// The bridge's own limit. The last place is the end's, which does not wait here.
     static let openMost = 64
 
     /// Requests that stay open for as long as the caller likes leave a few places to those that always end, such as the checkpoint
     /// of a stream that is not read on.
     static func places(for name: String) -> Int {
         switch name {
-        case "GENERATE", "SESSION_APPEND", "LOAD": openMost - 8
-        case "SHUTDOWN": openMost
+        case "GENERATE", "SESSION_APPEND", "LOAD": lasting
         default: openMost - 1
         }
+    }
+
+    private static let lasting = openMost - 8
+
+    /// The places for a group, which enters whole. A larger one needs more of them, and waits until nearly nothing else is open.
+    static func places(forGroup count: Int) throws -> Int {
+        guard (1..<openMost).contains(count) else { throw LeanError.invalid("\(count) values at once; from 1 to \(openMost - 1) are possible") }
+        return max(lasting, count)
     }
 
     private final class Ticket: @unchecked Sendable {
         let count: Int
         let places: Int
         let start: @Sendable ((any Error)?) -> Void
+        /// By the slots' lock: a ticket may be given up before it is in the queue.
+        var isAbandoned = false
 
         init(_ count: Int, _ places: Int, _ start: @escaping @Sendable ((any Error)?) -> Void) {
             self.count = count
@@ -73,7 +82,8 @@ final class Slots: @unchecked Sendable {
 
     private func enter(_ ticket: Ticket) {
         let (ready, error): ([Ticket], (any Error)?) = lock.withLock {
-            if let over, ticket.places < Slots.openMost { return ([ticket], over) }
+            if ticket.isAbandoned { return ([ticket], CancellationError()) }
+            if let over { return ([ticket], over) }
             waiting.append(ticket)
             return (admitted(), nil)
         }
@@ -82,23 +92,30 @@ final class Slots: @unchecked Sendable {
 
     private func abandon(_ ticket: Ticket) {
         let found = lock.withLock {
+            ticket.isAbandoned = true
             guard let at = waiting.firstIndex(where: { $0 === ticket }) else { return false }
             waiting.remove(at: at)
             return true
         }
         if found { ticket.start(CancellationError()) }
+        for ticket in found ? advance() : [] { ticket.start(nil) }
     }
 
-    /// Takes those out of the queue whose turn it is. The lock is held.
+    private func advance() -> [Ticket] { lock.withLock { admitted() } }
+
+    /// Takes those out of the queue whose turn it is. Nobody overtakes one who may take as many places, so that a group is not kept waiting
+    /// for ever by what comes after it; what always ends passes what waits for streams that may not. The lock is held.
     private func admitted() -> [Ticket] {
         var ready: [Ticket] = []
+        var bound = 0
         waiting.removeAll { ticket in
-            let fits = open + ticket.count <= ticket.places
-            if fits {
-                open += ticket.count
-                ready.append(ticket)
+            guard ticket.places > bound, open + ticket.count <= ticket.places else {
+                bound = max(bound, ticket.places)
+                return false
             }
-            return fits
+            open += ticket.count
+            ready.append(ticket)
+            return true
         }
         return ready
     }

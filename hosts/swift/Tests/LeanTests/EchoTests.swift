@@ -9,6 +9,13 @@ struct Person: Codable, Equatable {
     var tags: [String]?
 }
 
+private final class Order: @unchecked Sendable {
+    private let lock = NSLock()
+    private var added: [String] = []
+    var names: [String] { lock.withLock { added } }
+    func add(_ name: String) { lock.withLock { added.append(name) } }
+}
+
 /// The client over the echo model, which answers text with its context and a JSON type with the JSON it was told; over both transports.
 final class EchoTests: XCTestCase {
     func testValuesOfSwiftTypesComeOut() async throws {
@@ -88,7 +95,7 @@ final class EchoTests: XCTestCase {
                 task.cancel()
                 do {
                     try await task.value
-                    // A loop over a stream that is cancelled ends, as loops over streams do.
+                    XCTFail("it ended as if nothing had been cancelled")
                 } catch {
                     XCTAssertTrue(error is CancellationError, "\(error)")
                 }
@@ -214,6 +221,106 @@ final class EchoTests: XCTestCase {
             let value = try await model.generate(String.self, "and on")
             XCTAssertEqual(value, "and on")
         }
+    }
+
+    func testAStreamKeepsWhatItNeeds() async throws {
+        try await withModels("echo?step_ms=2") { model in
+            let words = (0..<40).map { "w\($0)" }.joined(separator: " ")
+            for _ in 0..<5 {
+                let stream = try await model.session().stream(String.self, .text(words))
+                let value = try await stream.result().value
+                XCTAssertEqual(value, words)
+                func state() async throws -> Checkpoint? { try await model.run(String.self, "a", options: Options(keep: true)).checkpoint }
+                let more = try await model.stream(String.self, .text(words), options: Options(from: state()))
+                let again = try await more.result().value
+                XCTAssertEqual(again, words)
+            }
+        }
+    }
+
+    func testSeveralMayWaitForOneStream() async throws {
+        try await withModels("echo?step_ms=2") { model in
+            let stream = try await model.stream(String.self, "a b c d e f g h")
+            let reader = Task { for try await _ in stream {} }
+            let results = (0..<3).map { _ in Task { try await stream.result().value } }
+            for result in results {
+                let value = try await result.value
+                XCTAssertEqual(value, "a b c d e f g h")
+            }
+            try await reader.value
+        }
+    }
+
+    func testALoopThatIsCancelledInItsBodyDoesNotEndAsIfItWereDone() async throws {
+        try await withModels("echo?step_ms=5") { model in
+            let session = try await model.session()
+            try await session.append(.text((0..<200).map { "w\($0)" }.joined(separator: " ")))
+            let stream = try await session.stream(String.self)
+            await fails(.timeout) {
+                try await withTimeout(.milliseconds(100)) {
+                    var text = ""
+                    for try await piece in stream.text {
+                        text += piece
+                        // Work that does not hear of it.
+                        await Task { try? await Task.sleep(for: .milliseconds(20)) }.value
+                    }
+                    return text
+                }
+            }
+            // The request has ended as well, though the stream is still here.
+            try await session.truncate(to: 1)
+            withExtendedLifetime(stream) {}
+        }
+    }
+
+    func testWhatIsFreedInACancelledTaskIsFree() async throws {
+        try await withModels { model in
+            let engine = model.engine
+            let other = try await engine.load("echo")
+            let number = try other.number()
+            let task = Task {
+                while !Task.isCancelled { await Task.yield() }
+                try await other.unload()
+            }
+            task.cancel()
+            try await task.value
+            await fails(.invalidArgument) { try await engine.connection.call("MODEL_INFO", ["model": number]) }
+        }
+    }
+
+    func testAResultHasOneCheckpointHoweverOftenItIsAskedFor() async throws {
+        try await withModels { model in
+            let stream = try await model.stream(String.self, "a b", options: Options(keep: true))
+            _ = try await stream.result()
+            let kept = try await stream.result().checkpoint
+            // Whatever was dropped meanwhile comes before this.
+            _ = try await model.stats()
+            let value = try await model.generate(String.self, " c", options: Options(from: kept))
+            XCTAssertEqual(value, " c")
+        }
+    }
+
+    func testGroupsEnterInTheirTurn() async throws {
+        let slots = Slots()
+        let order = Order()
+        for i in 0..<10 { slots.enter(places: Slots.places(for: "GENERATE")) { _ in order.add("\(i)") } }
+        let group = try Slots.places(forGroup: 50)
+        slots.enter(50, places: group) { _ in order.add("group") }
+        slots.enter(places: Slots.places(for: "GENERATE")) { _ in order.add("late") }
+        slots.enter(places: Slots.places(for: "CHECKPOINT_TAKE")) { _ in order.add("short") }
+        XCTAssertEqual(order.names.suffix(1), ["short"])
+        slots.leave(5)
+        XCTAssertEqual(order.names.suffix(2), ["short", "group"])
+        slots.leave(50)
+        XCTAssertEqual(order.names.suffix(1), ["late"])
+        XCTAssertThrowsError(try Slots.places(forGroup: 64))
+        // One that is given up lets those behind it go on.
+        let waiting = Task { try await slots.enter(60, places: Slots.places(forGroup: 60)) }
+        try await Task.sleep(for: .milliseconds(20))
+        slots.enter(places: Slots.places(for: "GENERATE")) { _ in order.add("behind") }
+        waiting.cancel()
+        _ = try? await waiting.value
+        XCTAssertEqual(order.names.suffix(1), ["behind"])
     }
 
     func testErrorsKeepTheirCodesAndNumbers() async throws {

@@ -83,7 +83,8 @@ final class ModelTests: XCTestCase {
             XCTAssertEqual(reply.calls.first?.name, "weather")
             XCTAssertNotNil(reply.calls.first?.arguments["unit"])
 
-            let other = try await model.engine.load(tiny, kv: "q8_0")
+            await fails(.invalidArgument, "rough") { try await model.engine.load(tiny, precision: "rough") }
+            let other = try await model.engine.load(tiny, kv: "q8_0", precision: "exact")
             let state = try await model.session()
             try await state.append("A ticket")
             let data = try await state.checkpoint().data()

@@ -100,10 +100,21 @@ final class ProcessTests: XCTestCase {
     }
 
     func testWhatIsNoProtocolIsAnErrorAndNoHang() async throws {
-        let chatty = try pretend("echo Hello from a library; sleep 60")
+        let chatty = try pretend("echo Hello from a library; exec sleep 60")
         await fails(.protocolViolated, "Hello from a library") { try await Engine.spawn(chatty) }
         let newer = try pretend(#"printf '\x89LEAN\r\n\x1a\x12\0\0\0\0\0\0\0\x01\x80\0\0\x12\0\0\0\x02\x00\x05\x09pretender\x80\x80\x40\x00\x00'; cat >/dev/null"#)
         await fails(.version, "2.0 to 2.5") { try await Engine.spawn(newer) }
+    }
+
+    func testAnEndIsSeenWhereAnotherProcessHoldsThePipes() async throws {
+        let pidFile = folder.appendingPathComponent("pid").path
+        let dies = try pretend("sleep 60 & echo $! >\(pidFile); exit 7")
+        let begun = ContinuousClock.now
+        let error = await fails(.bridgeExited, "status 7") { try await Engine.spawn(dies) }
+        XCTAssertEqual(error?.exit?.status, 7)
+        XCTAssertLessThan(ContinuousClock.now - begun, .seconds(15))
+        let sleeper = try String(contentsOfFile: pidFile, encoding: .utf8).trimmingCharacters(in: .whitespacesAndNewlines)
+        if let pid = Int32(sleeper) { kill(pid, SIGKILL) }
     }
 
     func testWhatIsMissingIsNamedWithWhatToDo() async throws {

@@ -65,6 +65,16 @@ final class SchemaTests: XCTestCase {
                 + #""required":["kind","title","notes"],"additionalProperties":false}}}"#)
     }
 
+    func testALimitMakesNothingWider() throws {
+        struct Narrow: Decodable, Limited {
+            let small: UInt8
+            let kind: Kind
+            static let limits = [Limit.range("small", 10...1000), .choice("kind", "feature", "other")]
+        }
+        let made = try SchemaProbe.schema(of: Narrow.self)["$defs"]?["Narrow"]?["properties"]
+        XCTAssertEqual(made?.text, #"{"small":{"type":"integer","minimum":10,"maximum":255},"kind":{"enum":["feature"]}}"#)
+    }
+
     func testATypeInsideItselfIsAReference() throws {
         XCTAssertEqual(
             try schema(Tree.self),
@@ -87,7 +97,25 @@ final class SchemaTests: XCTestCase {
             let value: Int
             static let limits = [Limit.minimum("valu", 1)]
         }
-        for (type, words) in [(Around.self, "/value"), (Keys.self, "/value"), (Shape.self, "Described"), (Wrong.self, "valu")] as [(any Decodable.Type, String)] {
+        struct Both: Described, Limited {
+            let value: Int
+            static let jsonSchema: JSON = ["type": "object"]
+            static let example = Both(value: 1)
+            static let limits = [Limit.minimum("value", 1)]
+        }
+        struct Empty: Limited {
+            let value: UInt8
+            static let limits = [Limit.minimum("value", 1000)]
+        }
+        struct Twice: Limited {
+            let value: UUID
+            static let limits = [Limit.format("value", "email")]
+        }
+        let types: [(any Decodable.Type, String)] = [
+            (Around.self, "/value"), (Keys.self, "/value"), (Shape.self, "Described"), (Wrong.self, "valu"), (Both.self, "jsonSchema"),
+            (Empty.self, "/value"), (Twice.self, "format"),
+        ]
+        for (type, words) in types {
             XCTAssertThrowsError(try schema(type)) { error in
                 XCTAssertEqual((error as? LeanError)?.code, .type)
                 XCTAssertTrue("\(error)".contains(words), "\(error)")
@@ -98,7 +126,7 @@ final class SchemaTests: XCTestCase {
     func testDatesAreRFC3339() {
         for (text, seconds) in [("1970-01-01T00:00:00Z", 0), ("2024-02-29T23:59:58.5+02:00", 1_709_243_998.5), ("1969-12-31T23:00:00Z", -3600)] as [(String, Double)] {
             XCTAssertEqual(Dates.date(text)?.timeIntervalSince1970, seconds, text)
-            XCTAssertEqual(Dates.date(Dates.text(Date(timeIntervalSince1970: seconds)))?.timeIntervalSince1970, seconds, text)
+            XCTAssertEqual(Dates.text(Date(timeIntervalSince1970: seconds)).flatMap(Dates.date)?.timeIntervalSince1970, seconds, text)
         }
         XCTAssertEqual(Dates.text(Date(timeIntervalSince1970: 951_782_400)), "2000-02-29T00:00:00Z")
         XCTAssertNil(Dates.date("2024-02-29"))

@@ -129,13 +129,50 @@ final class WireTests: XCTestCase {
         }
     }
 
+    func testWhatATypeHoldsOfJSONKeepsOrderAndDigits() throws {
+        struct Around: Codable, Equatable {
+            let any: JSON
+            let all: [JSON]
+            let named: [String: JSON]
+            let none: JSON?
+            let price: Decimal
+        }
+        let text = #"{"any":{"z":1.50,"a":[12345678901234567890123,{"y":0,"b":1e400}]},"all":[{"q":1,"p":2}],"named":{"k":{"d":1,"c":2}},"price":0.1}"#
+        let around = try JSON(parsing: text).decoded(as: Around.self)
+        XCTAssertEqual(try JSON(encoding: around).text, text)
+        XCTAssertNil(around.none)
+    }
+
+    func testWhatDoesNotDecodeOrEncodeIsAnErrorWithItsPlace() throws {
+        struct Inner: Codable { let n: UInt8 }
+        struct Outer: Codable { let list: [Inner] }
+        struct Dated: Codable { let at: [Date] }
+        struct Priced: Codable { let price: Decimal }
+        let wrong: [(String, LeanError.Code, String, () throws -> Any)] = [
+            ("n", .type, "/list/1/n", { try JSON(parsing: #"{"list":[{"n":1},{"n":256}]}"#).decoded(as: Outer.self) }),
+            ("left out", .type, "/list/0", { try JSON(parsing: #"{"list":[{}]}"#).decoded(as: Outer.self) }),
+            ("no date", .type, "/at/0", { try JSON(parsing: #"{"at":["x"]}"#).decoded(as: Dated.self) }),
+            ("never", .invalidArgument, "/at/1", { try JSON(encoding: Dated(at: [.init(timeIntervalSince1970: 0), Date(timeIntervalSince1970: .infinity)])) }),
+            ("NaN", .invalidArgument, "/price", { try JSON(encoding: Priced(price: .nan)) }),
+            ("infinity", .invalidArgument, "/1", { try JSON(encoding: [1, Double.infinity]) }),
+        ]
+        for (name, code, at, body) in wrong {
+            XCTAssertThrowsError(try body(), name) { error in
+                XCTAssertEqual((error as? LeanError)?.code, code, "\(name): \(error)")
+                XCTAssertEqual((error as? LeanError)?.details["at"], .string(at), "\(name): \(error)")
+            }
+        }
+        let many = Array(0..<50_000)
+        XCTAssertEqual(try JSON(encoding: many).decoded(as: [Int].self), many)
+    }
+
     func testJSONIsReadAndWrittenAsItStands() throws {
         for text in [#"{"b":1,"a":[true,false,null,"é\n\"\\ \u0001",-0.5e-3,18446744073709551615]}"#, "[]", "{}", #""""#] {
             XCTAssertEqual(try JSON(parsing: text).text, text)
         }
         XCTAssertEqual(try JSON(parsing: #""\ud83d\ude00""#), "😀")
         let nested = String(repeating: "[", count: 100_000)
-        for text in ["", "nul", "01", "1.", "[1,]", #"{"a" 1}"#, #""\ud800""#, "\"\u{1}\"", "1 2", nested] {
+        for text in ["", "nul", "01", "1.", "[1,]", #"{"a" 1}"#, #""\ud800""#, #""\u+12f""#, #""\u 12f""#, #""\x""#, "\"\u{1}\"", "1 2", nested] {
             XCTAssertThrowsError(try JSON(parsing: text), String(text.prefix(20)))
         }
     }
