@@ -4,10 +4,10 @@ import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.channels.Channel
 import kotlinx.coroutines.channels.ClosedReceiveChannelException
-import kotlinx.coroutines.sync.Semaphore
 import kotlinx.coroutines.withContext
 import kotlinx.coroutines.withTimeoutOrNull
 import java.util.concurrent.LinkedBlockingQueue
+import java.util.concurrent.atomic.AtomicInteger
 import kotlin.concurrent.thread
 
 /** How long a bridge that broke the protocol may take to end by itself. */
@@ -15,9 +15,6 @@ private const val EXIT_MS = 1000L
 
 /** How long the end of a cancelled request is waited for; it takes one step, or a layer of a prefill. */
 private const val CANCEL_MS = 5000L
-
-/** Requests that may be open at once in a bridge, less one for SHUTDOWN; more wait for their turn. */
-private const val OPEN_MAX = 63
 
 /** A decoded frame; its name is empty if the kind is unknown here. */
 internal class Message(val name: String, val head: Map<String, Any?>, val tail: ByteArray) {
@@ -30,7 +27,7 @@ internal class Connection(val transport: Transport, private val credit: Int) {
     val hello = CompletableDeferred<Map<String, Any?>>()
     private val reader = FrameReader()
     private val requests = HashMap<Int, Request>()
-    private val places = Semaphore(OPEN_MAX)
+    private val slots = Slots()
     private var lastId = 0
     private var over: LeanException? = null
     private val jobs = LinkedBlockingQueue<Job>()
@@ -51,9 +48,12 @@ internal class Connection(val transport: Transport, private val credit: Int) {
         private val events = Channel<Message>(Channel.UNLIMITED)
         private val end = CompletableDeferred<Message>()
         private var consumed = 0
+        private val waiting = AtomicInteger()
 
-        fun put(message: Message) {
+        /** Hands an event over; false if there was no credit for it. */
+        fun put(message: Message): Boolean {
             events.trySend(message)
+            return waiting.incrementAndGet() <= credit
         }
 
         fun finish(outcome: Result<Message>) {
@@ -68,7 +68,10 @@ internal class Connection(val transport: Transport, private val credit: Int) {
                 consumed = 0
             }
             return try {
-                events.receive().also { consumed++ }
+                events.receive().also {
+                    waiting.decrementAndGet()
+                    consumed++
+                }
             } catch (e: ClosedReceiveChannelException) {
                 null
             }
@@ -94,17 +97,21 @@ internal class Connection(val transport: Transport, private val credit: Int) {
         if (body > maxFrame) {
             throw invalid("the request has $body bytes; at most $maxFrame fit a frame: a long context can be appended to a session in parts")
         }
-        places.acquire()
+        slots.enter(placesFor(name))
+        val request = begin(bytes)
         try {
-            val request = open(bytes)
-            try {
-                return use(request)
-            } finally {
-                request.close()
-            }
+            return use(request)
         } finally {
-            places.release()
+            request.close()
         }
+    }
+
+    /** Sends a request whose place was taken; the place is free again once its end has arrived, whoever still waits for that. */
+    private fun begin(bytes: ByteArray): Request = try {
+        open(bytes)
+    } catch (e: LeanException) {
+        slots.leave()
+        throw e
     }
 
     /** Sends a request and waits for its answer. */
@@ -135,12 +142,15 @@ internal class Connection(val transport: Transport, private val credit: Int) {
         written.await()
     }
 
-    /** Sends a request that nobody waits for. */
+    /** Sends a request that nobody waits for, in its turn like any other. */
     fun post(name: String, head: Map<String, Any?>) {
-        try {
-            open(messageBytes(0, name, head, flags = CRITICAL))
-        } catch (e: LeanException) {
-            // Where the bridge is gone, so is everything in it.
+        val bytes = messageBytes(0, name, head, flags = CRITICAL)
+        slots.enter(placesFor(name)) { over ->
+            try {
+                if (over == null) begin(bytes)
+            } catch (e: LeanException) {
+                // Where the bridge is gone, so is everything in it.
+            }
         }
     }
 
@@ -151,6 +161,7 @@ internal class Connection(val transport: Transport, private val credit: Int) {
 
     /** Ends everything in good order; from now on every call fails. Takes this long at most before the bridge is killed. */
     fun shutDown(patienceMs: Long) {
+        slots.close(LeanException("cancelled: the engine was closed", 500, "cancelled", ErrorClass.CANCELLED))
         try {
             open(messageBytes(0, "SHUTDOWN", emptyMap(), flags = CRITICAL))
         } catch (e: LeanException) {
@@ -224,11 +235,12 @@ internal class Connection(val transport: Transport, private val credit: Int) {
         val request = synchronized(requests) { if (frame.end) requests.remove(frame.request) else requests[frame.request] }
         when {
             request == null -> {}
-            !frame.end -> request.put(message)
+            !frame.end -> if (!request.put(message)) return protocolError("the bridge sent more events than there was credit for")
             message.name == "ERROR" -> request.finish(Result.failure(errorOf(message.head, message.tail)))
             known == null -> request.finish(Result.failure(protocolError("the bridge answered with a kind unknown here", 602, "unknown_kind")))
             else -> request.finish(Result.success(message))
         }
+        if (request != null && frame.end) slots.leave()
         return null
     }
 
@@ -253,6 +265,7 @@ internal class Connection(val transport: Transport, private val credit: Int) {
             over = over ?: error
             requests.values.toList().also { requests.clear() }
         }
+        slots.close(error)
         hello.completeExceptionally(error.copy())
         pending.forEach { it.finish(Result.failure(error.copy())) }
     }

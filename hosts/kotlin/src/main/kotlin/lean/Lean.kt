@@ -7,6 +7,7 @@ import kotlinx.serialization.json.JsonArray
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.JsonPrimitive
 import kotlinx.serialization.json.jsonObject
+import kotlinx.serialization.json.jsonPrimitive
 import java.io.File
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.zip.CRC32
@@ -49,8 +50,7 @@ class Lean private constructor(internal val connection: Connection, hello: Map<S
             "context" to context,
             "progress" to (onProgress != null),
         )
-        val document = listOfNotNull(kv?.let { "kv" to JsonPrimitive(it) }, precision?.let { "precision" to JsonPrimitive(it) })
-        val tail = if (document.isEmpty()) ByteArray(0) else JsonObject(document.toMap()).toString().toByteArray()
+        val tail = tailOf("kv" to kv?.let(::JsonPrimitive), "precision" to precision?.let(::JsonPrimitive))
         val answer = connection.call("LOAD", head, tail) {
             if (it.name == "PROGRESS") onProgress?.invoke(it.long("done"), it.long("total"))
         }
@@ -61,10 +61,21 @@ class Lean private constructor(internal val connection: Connection, hello: Map<S
     override fun close() = connection.shutDown(CLOSE_MS)
 
     companion object {
-        /** Starts the engine in a process of its own: [bridge] is the binary (see [findBridge]). */
-        suspend fun spawn(bridge: String? = null, args: List<String> = emptyList(), credit: Int = CREDIT): Lean {
+        /**
+         * Starts the engine in a process of its own: [bridge] is the binary (see [findBridge]). With [inProcess] it runs in this
+         * process instead, through JNA and liblean: [library], or what LEAN_LIBRARY names, or the one that the loader finds.
+         */
+        suspend fun spawn(
+            bridge: String? = null,
+            args: List<String> = emptyList(),
+            credit: Int = CREDIT,
+            inProcess: Boolean = false,
+            library: String? = null,
+        ): Lean {
             if (credit < 1) throw invalid("credit: $credit is less than one event")
-            val transport = BridgeProcess(findBridge(bridge), args)
+            if (inProcess && (bridge != null || args.isNotEmpty())) throw invalid("bridge and args belong to the engine in a process of its own")
+            if (!inProcess && library != null) throw invalid("library: it belongs to inProcess")
+            val transport = if (inProcess) startPort(library) else startProcess(bridge, args)
             val connection = Connection(transport, credit)
             try {
                 return Lean(connection, withTimeout(GREETING_MS) { connection.hello.await() })
@@ -75,6 +86,25 @@ class Lean private constructor(internal val connection: Connection, hello: Map<S
             }
         }
     }
+}
+
+/** JNA is an optional dependency. */
+private fun startPort(library: String?): Transport = try {
+    BridgePort(library)
+} catch (e: NoClassDefFoundError) {
+    throw notFound("inProcess needs JNA: add the dependency net.java.dev.jna:jna")
+}
+
+/** What may be done to a checkpoint of another exactness class, such as another backend's. */
+enum class RestorePolicy {
+    /** Nothing: it is refused. */
+    EXACT,
+
+    /** It is taken over as it is; what follows is close, not identical. */
+    CONVERT,
+
+    /** Its tokens are taken, and the state is computed again. */
+    REPREFILL,
 }
 
 /** A loaded model; immutable. */
@@ -89,11 +119,14 @@ class Model internal constructor(engine: Lean, private val id: Long, /** What it
         return Session(engine, engine.connection.call("SESSION_OPEN", head))
     }
 
-    /** A checkpoint from its bytes, checked against this model. */
-    suspend fun restore(bytes: ByteArray): Checkpoint {
+    /**
+     * A checkpoint from its bytes, checked against this model. [policy] says what may be done to a state of another exactness class;
+     * [Checkpoint.restored] then says what was. [parent] is the one that it was written with.
+     */
+    suspend fun restore(bytes: ByteArray, policy: RestorePolicy? = null, parent: Checkpoint? = null): Checkpoint {
         val connection = engine.connection
         val digest = CRC32().apply { update(bytes) }.value
-        val answer = connection.request("CHECKPOINT_LOAD", mapOf("model" to id, "path" to null)) { request ->
+        val answer = connection.request("CHECKPOINT_LOAD", mapOf("model" to id, "path" to null), how(policy, parent)) { request ->
             var at = 0
             do {
                 val next = minOf(bytes.size, at + CHUNK_BYTES)
@@ -105,14 +138,17 @@ class Model internal constructor(engine: Lean, private val id: Long, /** What it
             } while (!last && !request.ended)
             request.answer()
         }
-        return Checkpoint(engine, answer.int("checkpoint"), answer.int("tokens"))
+        return Checkpoint.of(engine, answer)
     }
 
-    /** A checkpoint from a file, checked against this model. */
-    suspend fun restore(file: File): Checkpoint {
-        val answer = engine.connection.call("CHECKPOINT_LOAD", mapOf("model" to id, "path" to file.absolutePath))
-        return Checkpoint(engine, answer.int("checkpoint"), answer.int("tokens"))
+    /** A checkpoint from a file, in the same way. */
+    suspend fun restore(file: File, policy: RestorePolicy? = null, parent: Checkpoint? = null): Checkpoint {
+        val head = mapOf("model" to id, "path" to file.absolutePath)
+        return Checkpoint.of(engine, engine.connection.call("CHECKPOINT_LOAD", head, how(policy, parent)))
     }
+
+    private fun how(policy: RestorePolicy?, parent: Checkpoint?) =
+        tailOf("parent" to parent?.let { JsonPrimitive(it.on(engine)) }, "restore" to policy?.let { JsonPrimitive(it.name.lowercase()) })
 
     /** Counts of what it has done and bytes of what it takes. */
     suspend fun stats(): JsonObject = Json.parseToJsonElement(String(engine.connection.call("MODEL_STATS", mapOf("model" to id)).tail)).jsonObject
@@ -169,7 +205,13 @@ class Session internal constructor(engine: Lean, answer: Message) : Generator(en
 }
 
 /** A state to continue from, bit for bit; it outlives the session it came from. [tokens] it holds, if known. */
-class Checkpoint internal constructor(private val engine: Lean, private val id: Long, val tokens: Long?) : AutoCloseable {
+class Checkpoint internal constructor(
+    private val engine: Lean,
+    private val id: Long,
+    val tokens: Long?,
+    /** What was done to it, where a policy said what may be done: `imported`, `converted` or `reprefilled`. */
+    val restored: String? = null,
+) : AutoCloseable {
     private val closed = AtomicBoolean()
 
     internal fun on(other: Lean): Long {
@@ -178,10 +220,13 @@ class Checkpoint internal constructor(private val engine: Lean, private val id: 
         return id
     }
 
-    /** Its self-describing bytes, for [Model.restore] in any process with the same model. */
-    suspend fun toBytes(): ByteArray {
+    /**
+     * Its self-describing bytes, for [Model.restore] in any process with the same model. [compress] makes them smaller (zstd);
+     * [parent] leaves out what that checkpoint has too, and must be given again.
+     */
+    suspend fun toBytes(compress: Boolean = false, parent: Checkpoint? = null): ByteArray {
         val out = java.io.ByteArrayOutputStream()
-        val saved = engine.connection.call("CHECKPOINT_SAVE", mapOf("checkpoint" to on(engine), "path" to null)) {
+        val saved = engine.connection.call("CHECKPOINT_SAVE", mapOf("checkpoint" to on(engine), "path" to null), how(compress, parent)) {
             if (it.name == "CHUNK") out.write(it.tail)
         }
         val bytes = out.toByteArray()
@@ -192,11 +237,29 @@ class Checkpoint internal constructor(private val engine: Lean, private val id: 
     }
 
     /** Writes it to a file (a temporary one that is flushed and renamed) and returns its size in bytes. */
-    suspend fun save(file: File): Long =
-        engine.connection.call("CHECKPOINT_SAVE", mapOf("checkpoint" to on(engine), "path" to file.absolutePath)).long("size")
+    suspend fun save(file: File, compress: Boolean = false, parent: Checkpoint? = null): Long {
+        val head = mapOf("checkpoint" to on(engine), "path" to file.absolutePath)
+        return engine.connection.call("CHECKPOINT_SAVE", head, how(compress, parent)).long("size")
+    }
+
+    private fun how(compress: Boolean, parent: Checkpoint?) =
+        tailOf("compress" to if (compress) JsonPrimitive(true) else null, "parent" to parent?.let { JsonPrimitive(it.on(engine)) })
 
     /** Frees it. */
     override fun close() {
         if (closed.compareAndSet(false, true)) engine.connection.post("CHECKPOINT_DROP", mapOf("checkpoint" to id))
     }
+
+    internal companion object {
+        fun of(engine: Lean, answer: Message): Checkpoint {
+            val restored = if (answer.tail.isEmpty()) null else Json.parseToJsonElement(String(answer.tail)).jsonObject["restored"]
+            return Checkpoint(engine, answer.int("checkpoint"), answer.int("tokens"), restored?.jsonPrimitive?.content)
+        }
+    }
+}
+
+/** A JSON tail of the members that are there; none, if none is. */
+private fun tailOf(vararg members: Pair<String, JsonPrimitive?>): ByteArray {
+    val given = members.mapNotNull { (name, value) -> value?.let { name to it } }
+    return if (given.isEmpty()) ByteArray(0) else JsonObject(given.toMap()).toString().toByteArray()
 }

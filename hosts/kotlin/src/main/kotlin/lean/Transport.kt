@@ -1,9 +1,6 @@
 package lean
 
 import java.io.File
-import java.io.IOException
-import java.util.concurrent.TimeUnit
-import kotlin.concurrent.thread
 
 /** Carries the protocol's bytes to a bridge and back. Reading belongs to one thread, writing to another. */
 internal interface Transport {
@@ -26,82 +23,6 @@ internal interface Transport {
     fun account(patienceMs: Long): BridgeExit
 }
 
-/** Bytes of stderr that an error carries. */
-private const val STDERR_TAIL = 4096
-
-/** The spawned bridge. */
-internal class BridgeProcess(file: String, args: List<String> = emptyList()) : Transport {
-    private val process: Process = try {
-        ProcessBuilder(listOf(file, "--parent-pid", ProcessHandle.current().pid().toString()) + args).start()
-    } catch (e: IOException) {
-        throw exited(BridgeExit(null, "could not be started: ${e.message}"))
-    }
-    private val stderr = StringBuilder()
-    private val drain = thread(isDaemon = true, name = "lean-stderr") { drain() }
-
-    override val pid: Long get() = process.pid()
-
-    override fun read(): ByteArray? {
-        val buffer = ByteArray(1 shl 16)
-        val count = try {
-            process.inputStream.read(buffer)
-        } catch (e: IOException) {
-            -1
-        }
-        return if (count < 0) null else buffer.copyOf(count)
-    }
-
-    override fun write(bytes: ByteArray): Boolean = try {
-        process.outputStream.write(bytes)
-        process.outputStream.flush()
-        true
-    } catch (e: IOException) {
-        false
-    }
-
-    override fun end() {
-        try {
-            process.outputStream.close()
-        } catch (e: IOException) {
-            // It is gone already: its account says how.
-        }
-    }
-
-    override fun kill() {
-        process.destroyForcibly()
-    }
-
-    override fun account(patienceMs: Long): BridgeExit {
-        if (!process.waitFor(patienceMs, TimeUnit.MILLISECONDS)) {
-            kill()
-            process.waitFor()
-        }
-        // A grandchild may hold stderr open: what it says later is not waited for.
-        drain.join(1000)
-        val status = process.exitValue()
-        val how = if (status > 128) "was killed by signal ${status - 128}" else "exited with status $status"
-        return BridgeExit(status, how, synchronized(stderr) { stderr.toString() })
-    }
-
-    private fun drain() {
-        process.errorStream.reader().use { reader ->
-            val buffer = CharArray(4096)
-            while (true) {
-                val count = try {
-                    reader.read(buffer)
-                } catch (e: IOException) {
-                    -1
-                }
-                if (count < 0) return
-                synchronized(stderr) {
-                    stderr.append(buffer, 0, count)
-                    if (stderr.length > STDERR_TAIL) stderr.delete(0, stderr.length - STDERR_TAIL)
-                }
-            }
-        }
-    }
-}
-
 /**
  * The bridge binary that [Lean.spawn] starts: the one given, else the one that LEAN_BRIDGE names, else `lean-bridge` on the
  * PATH. The error says what to install.
@@ -117,4 +38,14 @@ fun findBridge(given: String? = null): String {
     return onPath?.path ?: throw notFound(
         "no $name was found on the PATH. Build it with `cargo build --release -p lean-bridge`, and set LEAN_BRIDGE to where it is",
     )
+}
+
+/** The library for the transport in this process: the one given, else the one that LEAN_LIBRARY names, else `lean`, which the loader has to find. */
+internal fun findLibrary(given: String?): String {
+    for ((file, source) in listOf(given to "the argument library", System.getenv("LEAN_LIBRARY") to "LEAN_LIBRARY")) {
+        if (file.isNullOrEmpty()) continue
+        if (File(file).isFile) return File(file).absolutePath
+        throw notFound("$source names $file, where there is no file")
+    }
+    return "lean"
 }

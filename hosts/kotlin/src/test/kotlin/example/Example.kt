@@ -13,7 +13,7 @@ data class User(val id: Int, @Length(max = 63) val name: String)
 
 fun main() = runBlocking {
     Lean.spawn().use { engine ->
-        val model = engine.load(System.getenv("MODEL")) // a GGUF file, or `echo`: no weights, repeats JSON
+        val model = engine.load(System.getenv("MODEL") ?: "smollm2.gguf") // a GGUF file, or `echo`: no weights, repeats JSON
         val user = model.generate<User>(text("Invent a user, for example: "), json(User(7, "Ada")))
         println(user.name)
     }

@@ -17,6 +17,8 @@ import org.junit.jupiter.api.Assertions.fail
 import org.junit.jupiter.api.Assumptions.assumeTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.params.ParameterizedTest
+import org.junit.jupiter.params.provider.Arguments
+import org.junit.jupiter.params.provider.Arguments.arguments
 import org.junit.jupiter.params.provider.MethodSource
 import java.io.File
 import java.util.HexFormat
@@ -33,13 +35,12 @@ private val TIMES = setOf("first_token_seconds", "total_seconds", "tokens_per_se
 
 private fun crc(bytes: ByteArray) = CRC32().apply { update(bytes) }.value
 
-/** One run of a script of tests/wire/conformance over a spawned bridge: see the README there. */
-private class Player(private val head: JsonObject, folder: File) : AutoCloseable {
+/** One run of a script of tests/wire/conformance over a transport: see the README there. */
+private class Player(private val head: JsonObject, folder: File, private val process: Transport) : AutoCloseable {
     private val places = listOf("{dir}" to folder.path, "{repo}" to Repository.root.path, "{smol}" to Repository.smol.path)
     private val kept = HashMap<String, ByteArray>()
     private val open = HashMap<Int, ArrayDeque<Frame>>()
     private val incoming = LinkedBlockingQueue<Optional<Frame>>()
-    private val process = BridgeProcess(Repository.bridge)
     private var ended = false
 
     init {
@@ -179,14 +180,15 @@ private class Player(private val head: JsonObject, folder: File) : AutoCloseable
 class ConformanceTest {
     @ParameterizedTest
     @MethodSource("scripts")
-    fun script(name: String) {
+    fun script(name: String, transport: String) {
         val lines = File(Repository.wire, "conformance/$name.jsonl").readLines()
         val head = Json.parseToJsonElement(lines[0]).jsonObject
         val smol = head["model"]?.jsonPrimitive?.content == "smol"
         assumeTrue(!smol || Repository.smol.isFile) { "SKIPPED: there is no ${Repository.smol}" }
         val folder = createTempDirectory("lean-conformance").toRealPath().toFile()
         try {
-            Player(head, folder).use { player ->
+            val carrier = if (transport == "port") BridgePort(Repository.library) else BridgeProcess(Repository.bridge)
+            Player(head, folder, carrier).use { player ->
                 if (head["handshake"]?.jsonPrimitive?.booleanOrNull != false) player.handshake()
                 lines.drop(1).forEachIndexed { i, line ->
                     if (line.isNotBlank() && !line.startsWith("#")) player.step(Json.parseToJsonElement(line).jsonObject, "$name:${i + 2}")
@@ -199,11 +201,12 @@ class ConformanceTest {
     }
 
     @Test
-    fun `there are scripts`() = assertTrue(scripts().size > 25)
+    fun `there are scripts`() = assertTrue(scripts().size > 50)
 
     companion object {
         @JvmStatic
-        fun scripts(): List<String> =
+        fun scripts(): List<Arguments> =
             File(Repository.wire, "conformance").listFiles().orEmpty().filter { it.extension == "jsonl" }.map { it.nameWithoutExtension }.sorted()
+                .flatMap { listOf(arguments(it, "process"), arguments(it, "port")) }
     }
 }

@@ -146,7 +146,7 @@ class EchoTest {
     }
 
     @Test
-    fun `a killed bridge fails every call with how it ended, and another goes on from the checkpoint`() = withModel { model ->
+    fun `a killed bridge fails every call with how it ended, and another goes on from the checkpoint`() = test { withProcess { model ->
         val session = model.session()
         session.append(text("one two"))
         val state = session.checkpoint().toBytes()
@@ -165,5 +165,5 @@ class EchoTest {
             val again = other.load("echo")
             assertEquals("one two", again.session(from = again.restore(state)).generate<String>())
         }
-    }
+    } }
 }

@@ -10,10 +10,13 @@ internal object Repository {
     val root: File = generateSequence(File("").absoluteFile) { it.parentFile }.first { File(it, "bridge/PROTOCOL.md").isFile }.canonicalFile
     val wire = File(root, "tests/wire")
     val smol = File(System.getenv("LEAN_MODEL_DIR") ?: "$root/.cache/models", "SmolLM2-135M-Instruct.Q4_1.gguf").absoluteFile
-    val bridge: String by lazy {
-        val builds = listOf("release", "debug").map { File(root, "target/$it/lean-bridge") }
-        System.getenv("LEAN_BRIDGE") ?: builds.filter { it.isFile }.maxByOrNull { it.lastModified() }?.path
-            ?: error("there is no lean-bridge to test with: cargo build -p lean-bridge, or set LEAN_BRIDGE")
+    val bridge: String by lazy { built("lean-bridge", "LEAN_BRIDGE") }
+    val library: String by lazy { built(System.mapLibraryName("lean"), "LEAN_LIBRARY") }
+
+    private fun built(name: String, variable: String): String {
+        val builds = listOf("release", "debug").map { File(root, "target/$it/$name") }
+        return System.getenv(variable) ?: builds.filter { it.isFile }.maxByOrNull { it.lastModified() }?.path
+            ?: error("there is no $name to test with: cargo build --workspace, or set $variable")
     }
 }
 
@@ -22,7 +25,11 @@ internal const val PATIENCE_MS = 60_000L
 
 internal fun test(body: suspend CoroutineScope.() -> Unit) = runBlocking { withTimeout(PATIENCE_MS, body) }
 
-/** With an engine and a model. */
+/** With an engine and a model, over both transports. */
 internal fun withModel(path: String = "echo", body: suspend (Model) -> Unit) = test {
-    Lean.spawn(bridge = Repository.bridge).use { body(it.load(path)) }
+    withProcess(path, body)
+    Lean.spawn(inProcess = true, library = Repository.library).use { body(it.load(path)) }
 }
+
+internal suspend fun withProcess(path: String = "echo", body: suspend (Model) -> Unit) =
+    Lean.spawn(bridge = Repository.bridge).use { body(it.load(path)) }
