@@ -1,6 +1,8 @@
 //! Files by path: made whole or not at all, read within a bound.
 
 #[cfg(not(target_arch = "wasm32"))]
+mod leftovers;
+#[cfg(not(target_arch = "wasm32"))]
 mod native;
 #[cfg(target_arch = "wasm32")]
 mod wasm;

@@ -29,7 +29,8 @@ impl NewFile {
         let (path, old) = target(path)?;
         // Not made from the file's name, which may be as long as names can be.
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let temporary = path.with_file_name(format!(".lean-{}-{number}.tmp", std::process::id()));
+        super::leftovers::sweep(&path);
+        let temporary = path.with_file_name(super::leftovers::name(number));
         let file = File::options().write(true).create_new(true).open(&temporary);
         let file = file.map_err(|e| Error::io(&path, e))?;
         let mut new = NewFile { file: None, temporary, path, replaces: old.is_some() };
