@@ -23,7 +23,7 @@ node   | node  | the Node package against the bridge process
 python | unittest | the Python package against the bridge process
 go     | go    | the Go module against the bridge process, under the race detector
 kotlin | maven | the Kotlin client over the spawned bridge and over liblean, and the example of its README
-swift  | swift | the Swift package over the spawned bridge and over liblean, with Debian's Swift where there is none
+swift  | swift | the Swift package over the spawned bridge and over liblean, with the Swift of Debian 13 where there is none
 conformance | lines | the same conversations with the bridge, frame by frame, from every host
 verify | lines | the engine against transformers (fixtures), through the lean command
 wasm   | lines | the engine in WebAssembly, run in Node, against the native build
