@@ -79,7 +79,7 @@ static void test_budget(const lean_model *model) {
   options.flags = 1u << 31;
   REFUSED(lean_generate(model, context, text, &options, &output, &e));
   options.flags = 0;
-  options.reserved = 1;
+  options.candidates = 65;
   REFUSED(lean_generate(model, context, text, &options, &output, &e));
   lean_type_free(value);
   lean_type_free(text);
