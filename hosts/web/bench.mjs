@@ -39,7 +39,8 @@ async function ours({ url, threads, context, tokens }) {
   let first;
   const { usage } = await engine.generate(type.text(), { blocks: context, maxTokens: tokens, onToken: () => void (first ??= performance.now() - begin) });
   const prompt = usage.promptTokens;
-  const prefill = prompt / usage.firstTokenSeconds;
+  // The engine's own times begin behind the context.
+  const prefill = prompt / ((first - load) / 1000);
   const made = usage.sampledTokens;
   const decode = (made - 1) / (usage.totalSeconds - usage.firstTokenSeconds);
   const session = await engine.session();
